@@ -66,7 +66,7 @@ def finite(frictions, d, seeds):
         for place, friction in enumerate(frictions):
             at = [ending(friction)]
             run = NETWORK.simulate(data=X, at=at, seed=seed, keep=True, friction=float(friction), **given)
-            last = run.snapshots[0][-1]
+            last = {name: values[0, -1] for name, values in run.snapshots.items()}
             x = (last["u"] ** 2 + last["v"] ** 2) / 2
             edges = [np.linalg.eigvalsh((X * scale) @ X.T / DELTA)[0] for scale in (np.ones(d), x)]
             made[:, seed, place] = *rate(friction, np.array(edges)), run.values["E_test"][0, -1] / plain

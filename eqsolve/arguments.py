@@ -44,69 +44,76 @@ def got(value: Any) -> str:
     return shown if isinstance(value, str | int | float | None) else f"{shown} ({type(value).__name__})"
 
 
-def number(value: Any, what: str) -> float:
-    """Return a finite number."""
-    try:
-        made = math.nan if isinstance(value, str | bytes | bool) else float(value)
-    except (TypeError, ValueError, OverflowError):
-        made = math.nan
-    if not math.isfinite(made):
-        raise UsageError(f"{what}= takes a finite number, got {got(value)}")
-    return made
+def _reader(
+    expected: str, holds: Callable[[Any], bool], make: Callable[[Any], Any] = lambda value: value, mark: str = ","
+) -> Reader:
+    """Return a reader: it makes something of a value for which a condition holds, and refuses others in words."""
+
+    def read(value: Any, what: str) -> Any:
+        try:
+            if holds(value):
+                return make(value)
+        except (TypeError, ValueError, OverflowError):
+            pass
+        raise UsageError(f"{what}= takes {expected}{mark} got {got(value)}")
+
+    return read
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "shape", None) != ()
+
+
+number = _reader(
+    "a finite number", lambda value: not isinstance(value, str | bytes | bool) and math.isfinite(float(value)), float
+)
+text = _reader("a text", lambda value: isinstance(value, str))
+flag = _reader("True or False", lambda value: isinstance(value, bool | int) and value in (0, 1), bool)
+list_of = _reader("a list of values", _is_list, list)
+path = _reader("the path of a file", lambda value: isinstance(os.fspath(value), str), os.fspath)
 
 
 def whole(least: int, most: int | None = None) -> Reader:
     """Return a reader of whole numbers in a range."""
 
-    def read(value: Any, what: str) -> int:
-        try:
-            made = value if isinstance(value, float) and value == int(value) else operator.index(value)
-            if isinstance(value, bool) or not least <= made <= (made if most is None else most):
-                raise ValueError
-        except (TypeError, ValueError, OverflowError):
-            reach = f"from {least} to {most}" if most is not None else f"of at least {least}"
-            raise UsageError(f"{what}= takes a whole number {reach}, got {got(value)}") from None
-        return int(made)
+    def holds(value: Any) -> bool:
+        count = value if isinstance(value, float) and value == int(value) else operator.index(value)
+        return not isinstance(value, bool) and least <= count and (most is None or count <= most)
 
-    return read
-
-
-def text(value: Any, what: str) -> str:
-    """Return a text."""
-    if not isinstance(value, str):
-        raise UsageError(f"{what}= takes a text, got {got(value)}")
-    return value
+    return _reader(f"a whole number {f'of at least {least}' if most is None else f'from {least} to {most}'}", holds, int)
 
 
 def one_of(*words: str) -> Reader:
     """Return a reader of one of a few words."""
-
-    def read(value: Any, what: str) -> str:
-        if not isinstance(value, str) or value not in words:
-            raise UsageError(f"{what}= takes {' or '.join(map(repr, words))}, got {got(value)}")
-        return value
-
-    return read
+    return _reader(" or ".join(map(repr, words)), lambda value: isinstance(value, str) and value in words)
 
 
-def flag(value: Any, what: str) -> bool:
-    """Return True or False."""
-    if not isinstance(value, bool | int) or value not in (0, 1):
-        raise UsageError(f"{what}= takes True or False, got {got(value)}")
-    return bool(value)
+def offers(method: str, example: str, *, named: bool = False) -> Reader:
+    """Return a reader of objects that have a method; or of names too."""
+
+    def holds(value: Any) -> bool:
+        is_object = callable(getattr(value, method, None)) and not isinstance(value, type)
+        return is_object or (named and isinstance(value, str))
+
+    return _reader(example, holds)
 
 
-def list_of(value: Any, what: str) -> list[Any]:
-    """Return a list of whatever is given one after the other."""
-    if isinstance(value, str | bytes) or not isinstance(value, Iterable) or getattr(value, "shape", None) == ():
-        raise UsageError(f"{what}= takes a list of values, got {got(value)}")
-    return list(value)
+def _is_callback(value: Any) -> bool:
+    if value is False or isinstance(value, type):
+        return value is False
+    try:
+        signature = inspect.signature(value)
+    except ValueError:  # a function that does not tell what it takes
+        return True
+    return bool(signature.bind(0.0, 1.0, ""))
+
+
+callback = _reader("a function of (done, total, text), or False", _is_callback, mark=";")
 
 
 def numbers(value: Any, what: str) -> list[float]:
     """Return a list of finite numbers; a single one is a list of one."""
-    several = isinstance(value, Iterable) and not isinstance(value, str | bytes) and getattr(value, "shape", None) != ()
-    return [number(entry, what) for entry in (value if several else [value])]
+    return [number(entry, what) for entry in (value if _is_list(value) else [value])]
 
 
 def names(value: Any, what: str) -> list[str]:
@@ -130,44 +137,7 @@ def table(value: Any, what: str) -> dict[str, Any]:
     """Return values by name."""
     if not isinstance(value, Mapping):
         raise UsageError(f"{what}= takes values by name, such as {{'alpha': 0.3}}, got {got(value)}")
-    for name in value:
-        text(name, f"a name in {what}")
-    return dict(value)
-
-
-def path(value: Any, what: str) -> str:
-    """Return the path of a file."""
-    if not isinstance(value, str | os.PathLike) or not isinstance(made := os.fspath(value), str):
-        raise UsageError(f"{what}= takes the path of a file, got {got(value)}")
-    return made
-
-
-def callback(value: Any, what: str) -> Callable[..., Any] | bool:
-    """Return a function of three arguments, or False for silence."""
-    if value is False:
-        return False
-    try:
-        if isinstance(value, type):
-            raise TypeError
-        inspect.signature(value).bind(0.0, 1.0, "")
-    except ValueError:  # one that does not tell what it takes
-        pass
-    except TypeError:
-        raise UsageError(f"{what}= takes a function of (done, total, text), or False; got {got(value)}") from None
-    return value
-
-
-def offers(method: str, example: str, *, named: bool = False) -> Reader:
-    """Return a reader of objects that have a method; or of names too."""
-
-    def read(value: Any, what: str) -> Any:
-        if named and isinstance(value, str):
-            return value
-        if not callable(getattr(value, method, None)) or isinstance(value, type):
-            raise UsageError(f"{what}= takes {example}, got {got(value)}")
-        return value
-
-    return read
+    return {text(name, f"a name in {what}"): entry for name, entry in value.items()}
 
 
 # --- Values with an error bar, in the habit of the package ``uncertainties``.
@@ -194,10 +164,10 @@ def uncertain(value: float, deviation: float) -> Uncertain:
     >>> eqsolve.uncertain(0.3, 0.01)
     Uncertain(nominal_value=0.3, std_dev=0.01)
     """
-    made = Uncertain(number(value, "value"), number(deviation, "deviation"))
-    if made.std_dev < 0:
+    result = Uncertain(number(value, "value"), number(deviation, "deviation"))
+    if result.std_dev < 0:
         raise UsageError(f"uncertain: a standard deviation is not negative, got {deviation}")
-    return made
+    return result
 
 
 def is_uncertain(value: Any) -> bool:

@@ -143,13 +143,13 @@ def cli_flag(name: str) -> str:
 def documented(function: F) -> F:
     """Put what the options mean into a docstring, where a line ``{options: a, b, ...}`` stands."""
 
-    def told(line: re.Match[str]) -> str:
+    def entries(line: re.Match[str]) -> str:
         deep = f"{line[1]}    "
         texts = {name: textwrap.fill(OPTIONS[name].doc, 120, initial_indent=deep, subsequent_indent=deep)
                  for name in re.findall(r"\w+", line[2])}  # fmt: skip
         return "\n".join(f"{line[1]}{name}\n{text}" for name, text in texts.items())
 
-    function.__doc__ = re.sub(r"(?m)^( *)\{options: (.*)\}$", told, function.__doc__ or "")
+    function.__doc__ = re.sub(r"(?m)^( *)\{options: (.*)\}$", entries, function.__doc__ or "")
     return function
 
 

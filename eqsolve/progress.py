@@ -39,7 +39,7 @@ class Bar:
 
     def __init__(self, quiet: bool = False, *, count: bool | str = False, log: bool = True) -> None:
         self.count, self.share, self.first = count, 0.0, None if count else 0.0
-        self.started = self.last = self.moved = time.monotonic()  # when the share moved last
+        self.started = self.last = self.moved = time.monotonic()  # last: of the last drawing; moved: of the share
         self.end = 0.0  # when the work is predicted to end
         self.length, self.text = 0, ""
         self.done, self.total = 0.0, math.inf
@@ -50,7 +50,7 @@ class Bar:
             if self.outermost:
                 Bar._shown_by = self
         self.where = "" if quiet or not self.outermost else _somebody_looks() or ("log" if log else "")
-        if self.where == "log":
+        if self.where:
             threading.Thread(target=self._tick, daemon=True).start()
         logging.getLogger("eqsolve").addFilter(self._make_room)
 
@@ -73,17 +73,14 @@ class Bar:
             self._log(text, now)
             return
         head = f"{done:.0f}{f' of {total:.0f}' if math.isfinite(total) else ''}, " if self.count else ""
-        begins = not self.text and self.where == "terminal"
         self.text = f"{head}{text}" if text else head.rstrip(", ") or " "
         with self.drawing:
             self._draw(self.line(now - self.started, self.text))
-        if begins:
-            threading.Thread(target=self._tick, daemon=True).start()
 
     def expect(self, seconds: float) -> None:
         """Note how long the rest will take; a log is told at once if that is more than a minute."""
         if self.where == "log" and not self.end and seconds > 60:
-            self.last = -math.inf
+            self.last = -math.inf  # a line is due
         now = time.monotonic()
         self.end, self.share = now + seconds, (now - self.started) / (now - self.started + seconds)
 
@@ -92,8 +89,7 @@ class Bar:
         whole = f"/{self.total:.0f}" if math.isfinite(self.total) else ""  # nobody knows that of a search
         head = f"{unit}{self.done:.0f}{whole}" if self.count else f"{self.share:.0%} done"
         left = f", {self._left(now - self.started)}" if whole or not self.count else ""
-        sys.stderr.write(f"{head}: {text} ({clock(now - self.started)}{left})\n")
-        sys.stderr.flush()
+        print(f"{head}: {text} ({clock(now - self.started)}{left})", file=sys.stderr, flush=True)
 
     def _tick(self) -> None:
         """Let the clock go on where a long piece of work, such as a large ensemble, tells nothing of itself."""
@@ -112,7 +108,7 @@ class Bar:
         return min(_LOGGED, (now - self.started) / 20) if self.count else _LOGGED
 
     def line(self, seconds: float, text: str) -> str:
-        """Return what the bar says after so many seconds."""
+        """Return what the bar says some seconds after its start."""
         width = 3 * shutil.get_terminal_size().columns // 10
         filled = int(width * self.share)
         return f"[{'#' * filled}{'.' * (width - filled)}] {self.share:4.0%}, {clock(seconds)}, {self._left(seconds)}  {text}"
@@ -121,11 +117,11 @@ class Bar:
         """Return how long the rest takes as predicted, or if it goes on as it went."""
         if (left := self.end - self.started - seconds) > 0:
             return f"about {roughly(left)} left"
-        made = self.share - (self.first or 0.0)
-        if made < 0.02 and self.share < 1:  # share of the work from which on the time left is told
+        gain = self.share - (self.first or 0.0)
+        if gain < 0.02 and self.share < 1:  # share of the work from which on the time left is told
             return "starting"
         took = self.moved - self.started
-        left = took / max(made, 1e-9) * (1 - self.share) - (seconds - took)
+        left = took / max(gain, 1e-9) * (1 - self.share) - (seconds - took)
         return f"about {roughly(left)} left" if left > 0 else "longer than foreseen" if self.share < 1 else "ending"
 
     def _draw(self, line: str) -> None:
@@ -133,8 +129,7 @@ class Bar:
             self._show(f"<pre style='margin:0'>{line.replace('<', '&lt;')}</pre>")
             return
         line = line[: shutil.get_terminal_size().columns - 1]
-        sys.stderr.write(f"\r{line.ljust(self.length)}")
-        sys.stderr.flush()
+        print(f"\r{line.ljust(self.length)}", end="", file=sys.stderr, flush=True)
         self.length = len(line)
 
     def _show(self, text: str) -> None:
@@ -148,8 +143,7 @@ class Bar:
         """Take the line away, as before something else is written; the next call brings it back."""
         with self.drawing:
             if self.length:
-                sys.stderr.write(f"\r{' ' * self.length}\r")
-                sys.stderr.flush()
+                print(f"\r{' ' * self.length}\r", end="", file=sys.stderr, flush=True)
                 self.length = 0
         if self.screen is not None:
             self._show("")

@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from eqsolve.cli.output import OutputClosed, close_output, complain, flush, say
 from eqsolve.cli.parser import parse
 from eqsolve.errors import EqsolveError
+from eqsolve.language.loading import find
 from eqsolve.progress import NOTE
 from eqsolve.solvers.threads import THREAD_LIMITS
 
@@ -68,7 +69,6 @@ def _run(arguments: list[str]) -> int:
         if not isinstance(getattr(options, "model", None), str):
             return int(options.run(options))
         from eqsolve.cli.plans import keep, restore  # of what was compiled
-        from eqsolve.language.loading import find
 
         path = None
         with contextlib.suppress(EqsolveError):  # the verb says what is wrong

@@ -5,8 +5,10 @@ from __future__ import annotations
 import ast
 import functools
 import importlib
+import itertools
 import keyword
 import math
+import operator
 import os
 import platform
 import shutil
@@ -20,6 +22,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.cli.options import command, value
 from eqsolve.cli.output import lay_out, paint, write, write_json
 from eqsolve.errors import EqsolveError, UsageError
+from eqsolve.language.loading import find, folders, list_models, load
 from eqsolve.solvers.threads import THREAD_LIMITS
 
 if TYPE_CHECKING:
@@ -35,15 +38,14 @@ def run_doctor(options: Namespace) -> int:
     trials = list(run_trials())
     seconds = time.perf_counter() - began
     sound = all(trial["ok"] for trial in trials)
+    advice = {name: text for _, name, _, text in findings if text}
     if options.json:
         found = {name: value for _, name, value, _ in findings}
-        advised = {name: text for _, name, _, text in findings if text}
-        write_json({"ok": sound, "found": found, "advice": advised, "self_test": trials, "seconds": seconds})
+        write_json({"ok": sound, "found": found, "advice": advice, "self_test": trials, "seconds": seconds})
         return 0 if sound else 1
-    for title in dict.fromkeys(part for part, *_ in findings):
+    for title, lines in itertools.groupby(findings, key=operator.itemgetter(0)):
         write(paint(title, "bold"))
-        rows = [(name, value) for part, name, value, _ in findings if part == title]
-        write(lay_out(rows, indent="  ", styles=("cyan", "")) + "\n")
+        write(lay_out([line[1:3] for line in lines], indent="  ", styles=("cyan", "")) + "\n")
     write(paint("self-test against closed forms", "bold"))
     width = max(len(t["name"]) for t in trials)
     for t in trials:
@@ -51,9 +53,8 @@ def run_doctor(options: Namespace) -> int:
         took = paint(f"{t['seconds']:.1f} s", "faint")
         write(f"  {paint(t['name'].ljust(width), 'cyan')}  {mark}  {t['detail']}  {took}")
     write("")
-    for _, name, _, advice in findings:
-        if advice:
-            write(f"{paint('note:', 'yellow')} {name}: {advice}")
+    for name, text in advice.items():
+        write(f"{paint('note:', 'yellow')} {name}: {text}")
     verdict = "all is well" if sound else "this installation does not compute rightly; please report the lines above"
     write(f"{paint(verdict, 'bold green' if sound else 'bold red')} ({seconds:.1f} s)")
     return 0 if sound else 1
@@ -69,9 +70,9 @@ def run_doctor(options: Namespace) -> int:
     },
 )  # fmt: skip
 def run_new(options: Namespace) -> int:
-    """Write ./models/NAME.py: it loads the model M and replaces one of its equations, which is spelled
-    out to be changed. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are
-    written too. Existing files are left alone.
+    """Write ./models/NAME.py: the file of the model M under a new name, without what belongs to the original equations
+    only. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are written too. Existing
+    files are left alone.
     """
     path, tests = write_variant(options.name, options.source)
     write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")
@@ -96,10 +97,11 @@ Finding = tuple[str, str, str, str]
 
 def examine() -> Iterator[Finding]:
     """Yield versions, machine, linear algebra, threads, GPU and where models and caches are."""
+    from importlib import metadata  # takes long to import
+
     import matplotlib
     import numpy as np
 
-    from eqsolve.language.loading import folders, list_models
     from eqsolve.numerics.backend import card_problem, choose_backend
 
     yield "installation", "eqsolve", f"{eq.__version__} in {Path(__file__).resolve().parents[1]}", ""
@@ -110,38 +112,27 @@ def examine() -> Iterator[Finding]:
     yield "installation", "models", f"{count} in {', '.join(there) or 'no folder'}", advice
     own = os.environ.get("EQSOLVE_CACHE", "~/.cache/eqsolve") or "none"
     yield "installation", "cache", f"{own} for compiled models; matplotlib's: {matplotlib.get_cachedir()}", ""
+    # of two installations of a package the first is the one that is imported
+    installed = {(item.name or "").lower(): item.version for item in reversed([*metadata.distributions()])}
     for name in _NEEDED:
-        version = _version(name)
-        yield "packages", name, version or "missing", "" if version else f"needed: pip install {name}"
-    extras = [f"{name} {version}" for name in _EXTRAS if (version := _version(name))]
+        yield "packages", name, installed.get(name, "missing"), "" if name in installed else f"needed: pip install {name}"
+    extras = [f"{name} {installed[name]}" for name in _EXTRAS if name in installed]
     yield "packages", "extras", ", ".join(extras) or "none", ""
     yield "machine", "system", platform.platform(), ""
     yield "machine", "CPUs", str(os.cpu_count()), ""
     limits = [f"{name}={os.environ[name]}" for name in THREAD_LIMITS if name in os.environ]
     advice = "" if limits else "more than one linear-algebra thread is often slower here; try OMP_NUM_THREADS=1"
     yield "machine", "threads", ", ".join(limits) or "not limited", advice
-    try:
-        found: Any = np.show_config(mode="dicts")
-        blas = found["Build Dependencies"]["blas"]
-        yield "machine", "BLAS", f"{blas.get('name', '?')} {blas.get('version', '?')}", ""
-    except (KeyError, TypeError, AttributeError):  # numpy built in an unusual way
-        yield "machine", "BLAS", "unknown", ""
+    built: Any = np.show_config(mode="dicts")
+    blas = built.get("Build Dependencies", {}).get("blas", {})
+    yield "machine", "BLAS", f"{blas.get('name', 'unknown')} {blas.get('version', '')}".rstrip(), ""
     driver = "a driver is installed" if shutil.which("nvidia-smi") else "no driver found"
     if problem := card_problem():
-        yield "machine", "GPU", f"not used: {driver}, {problem}", ""
+        card = f"not used: {driver}, {problem}"
     else:
-        card = choose_backend("gpu")
-        told = f"{card.label}, {card.memory() / 1e9:.3g} GB free; taken with device='gpu' or 'auto'"
-        yield "machine", "GPU", told, ""
-
-
-def _version(name: str) -> str | None:
-    from importlib import metadata  # takes long to import
-
-    try:
-        return metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return None
+        gpu = choose_backend("gpu")
+        card = f"{gpu.label}, {gpu.memory() / 1e9:.3g} GB free; taken with device='gpu' or 'auto'"
+    yield "machine", "GPU", card, ""
 
 
 # --- self-test
@@ -168,8 +159,8 @@ def _compare(
 ) -> tuple[float, float]:
     """Return how far an observable of a system is from its closed form, and its error estimate."""
     model = eq.System("self_test", eqs=eqs, init=init, observables={"m": shown}, laws=laws or {})
-    found = eq.solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
-    values, errors = found["m"].values, found["m_error"].values
+    solution = eq.solve(model, at=[0.5, 1.0], **options).at([0.5, 1.0])
+    values, errors = solution["m"].values, solution["m_error"].values
     return max(abs(value - exact(moment)) for value, moment in zip(values, (0.5, 1.0), strict=True)), float(max(errors))
 
 
@@ -210,8 +201,8 @@ def _fixed_point() -> tuple[float, float]:
 
     a, v, z = eq.param("a", positive=True), eq.unknown("v", positive=True), eq.normal("z")
     equation = eq.Eq(v, eq.E((a + z * v ** Rational(1, 2) / 2) ** 2))
-    found = eq.solve(eq.FixedPoint("self_test_fixed_point", eqs=[equation], defaults={a: 1}))
-    return abs(found["v"].item() - 4 / 3), found.error["v"].item()
+    solution = eq.solve(eq.FixedPoint("self_test_fixed_point", eqs=[equation], defaults={a: 1}))
+    return abs(solution["v"].item() - 4 / 3), solution.error["v"].item()
 
 
 _TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
@@ -224,11 +215,6 @@ _TRIALS: dict[str, Callable[[], tuple[float, float]]] = {
 
 
 # --- Starting a new model file from another: a copy, without what belongs to the original only.
-
-_DROPPED = {
-    "exact": "the closed forms belong to the original equations",
-    "flow": "the name of your own microscopic model; `eqsolve validate` needs one",
-}
 
 _TESTS = '''"""Tests of the model {name}; run them with: pytest tests/test_{name}.py"""
 
@@ -261,9 +247,8 @@ def test_a_finer_solve_agrees_within_the_errors() -> None:
 
 
 def variant_source(name: str, model: Model, text: str) -> str:
-    """Return the text of a model file under another name, with a line for what is different.
-
-    Closed forms and the name of the microscopic model are left out: they belong to the original equations.
+    """Return the text of a model file under another name, with a line for what is different, and without closed forms and
+    the name of the microscopic model.
     """
     from eqsolve.language.system import Cases
 
@@ -274,31 +259,26 @@ def variant_source(name: str, model: Model, text: str) -> str:
     named = [(call, arg) for call in calls for arg in call.args if getattr(arg, "value", None) == model.name]
     if not named:
         raise UsageError(f"cannot write a variant of `{model.name}`: its file does not name it in its last call")
-    called = named[0][0]
-    changes = [(arg, f'"{name}"') for call, arg in named if call is called]
-    dropped = [item for item in called.keywords if item.arg in _DROPPED]
-    changes += [(item.value, f"None,  # {_DROPPED[str(item.arg)]}") for item in dropped]
-    for node, new in sorted(changes, key=lambda change: (-change[0].lineno, -change[0].col_offset)):
-        text = _exchange(text, node, new)
-    doc = f'"""Variant of {model.name}: say here in one line what is different.\n\n'
+    call, argument = named[0]
+    changes: dict[Any, str] = {item.value: "None" for item in call.keywords if item.arg in ("exact", "flow")}
+    changes[argument] = f'"{name}"'
+    content = text.encode()  # of which syntax trees count the bytes
+    starts = [0, *itertools.accumulate(map(len, content.splitlines(keepends=True)))]
+    for node in sorted(changes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
+        first, last = starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
+        content = content[:first] + changes[node].encode() + content[last:]
+    text = content.decode()
+    doc = f'''"""Variant of {model.name}: say here in one line what is different.
+
+The closed forms (exact=) and the microscopic model (flow=, which `eqsolve validate` needs) are left out, since they belong
+to the original equations.
+
+'''
     return text.replace('"""', doc, 1) if ast.get_docstring(ast.parse(text)) else f'{doc.rstrip()}\n"""\n\n{text}'
-
-
-def _exchange(text: str, node: ast.expr, new: str) -> str:
-    """Return a text with the code of a node exchanged; a comma behind the node gives way to one in ``new``."""
-    lines = text.encode().splitlines(keepends=True)
-    first, last = node.lineno - 1, (node.end_lineno or node.lineno) - 1
-    before = b"".join(lines[:first]) + lines[first][: node.col_offset]
-    after = lines[last][node.end_col_offset :] + b"".join(lines[last + 1 :])
-    if "," in new:
-        rest = after.lstrip(b",")
-        after = rest if rest.startswith(b"\n") else b"\n    " + rest.lstrip()
-    return (before + new.encode() + after).decode()
 
 
 def write_variant(name: str, source: str) -> tuple[Path, Path]:
     """Write ``models/NAME.py`` here, a variant of another model, and its tests; never overwrite."""
-    from eqsolve.language.loading import find, list_models, load
     from eqsolve.language.printing import decimal_text
     from eqsolve.language.system import System
 
@@ -331,16 +311,15 @@ def write_variant(name: str, source: str) -> tuple[Path, Path]:
 
 def _try_out(name: str, text: str, original: Model) -> None:
     """Load and check the new file elsewhere before it is written: it must say what the original says."""
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
 
     with tempfile.TemporaryDirectory(prefix="eqsolve-new-") as folder:
         trial = Path(folder) / f"{name}.py"
         trial.write_text(text, encoding="utf-8")
         try:
-            made = load(str(trial))
-            check(made)
+            variant = load(str(trial))
+            check(variant)
         except EqsolveError as error:
             raise UsageError(f"cannot write a variant of `{original.name}`: {error}") from None
-    if any(getattr(made, part, None) != getattr(original, part, None) for part in ("equations", "drift")):
+    if any(getattr(variant, part, None) != getattr(original, part, None) for part in ("equations", "drift")):
         raise UsageError(f"cannot write a variant of `{original.name}`: its file depends on its name or place")

@@ -7,6 +7,7 @@ from eqsolve.cli.options import check_destination, command, read_options, read_s
 from eqsolve.cli.output import exit_code, say
 from eqsolve.cli.sweep import read_grid
 from eqsolve.errors import UsageError
+from eqsolve.language.loading import load
 from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar, clock
 
@@ -42,7 +43,6 @@ def run_explore(options: Namespace) -> int:
     asked = read_options(options)
     _refuse_idle(options, asked, exporting=target is not None)
     demand_extra()
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
     from eqsolve.passes.forms.structure import check_routed
 

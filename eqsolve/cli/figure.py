@@ -3,6 +3,7 @@
 import functools
 import os
 from argparse import Namespace
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -57,41 +58,40 @@ def run_figure(options: Namespace) -> int:
 
 
 def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | None) -> list[Any]:
-    from eqsolve.figures.make import Made, make
+    from eqsolve.figures.make import make
 
     job = functools.partial(make, out=out, quick=options.quick, data=options.data, fresh=options.fresh)
-    made, at_once = {}, min(len(chosen), workers or os.cpu_count() or 1)
+    finished, at_once = {}, min(len(chosen), workers or os.cpu_count() or 1)
     with Bar(options.quiet or options.json, count=True) as bar:
-        if at_once == 1:
-            for place, item in enumerate(chosen):
-                bar(place, len(chosen), item.name)
-                made[item.name] = job(item)
-                _tell(made[item.name], options)
-        else:
-            from concurrent.futures import as_completed
-
-            from eqsolve.sweeping.workers import WorkerLostError, Workers
-
-            with Workers(at_once) as pool:
-                groups: dict[str, list[Any]] = {}
-                for item in chosen:
-                    groups.setdefault(item.group or f"only {item.name}", []).append(item)
-                longest_first = sorted(groups.values(), key=len, reverse=True)
-                futures = {pool.submit(_in_turn, job, items): items for items in longest_first}
-                for future in as_completed(futures):
-                    try:
-                        there = future.result()
-                    except WorkerLostError as error:
-                        there = [Made(it.name, it.title, "failed", message=str(error)) for it in futures[future]]
-                    for found in there:
-                        made[found.name] = found
-                        bar.clear()
-                        _tell(found, options)
-                        bar(len(made), len(chosen), found.name)
-    return [made[item.name] for item in chosen]
+        bar(0, len(chosen), "")
+        for figure in map(job, chosen) if at_once == 1 else _in_processes(job, chosen, at_once):
+            finished[figure.name] = figure
+            bar.clear()
+            _tell(figure, options)
+            bar(len(finished), len(chosen), figure.name)
+    return [finished[item.name] for item in chosen]
 
 
-def _in_turn(job: Any, items: list[Any]) -> list[Any]:
+def _in_processes(job: Callable[[Any], Any], chosen: list[Any], workers: int) -> Iterator[Any]:
+    """Yield figures as they are finished; those of a group, which share their computations, are made one after the other."""
+    from concurrent.futures import as_completed
+
+    from eqsolve.figures.make import Made
+    from eqsolve.sweeping.workers import WorkerLostError, Workers
+
+    groups: dict[str, list[Any]] = {}
+    for item in chosen:
+        groups.setdefault(item.group or f"only {item.name}", []).append(item)
+    with Workers(workers) as pool:
+        futures = {pool.submit(_in_turn, job, items): items for items in sorted(groups.values(), key=len, reverse=True)}
+        for future in as_completed(futures):
+            try:
+                yield from future.result()
+            except WorkerLostError as error:
+                yield from (Made(item.name, item.title, "failed", message=str(error)) for item in futures[future])
+
+
+def _in_turn(job: Callable[[Any], Any], items: list[Any]) -> list[Any]:
     return [job(item) for item in items]
 
 

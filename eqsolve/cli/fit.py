@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.cli.options import by_name, command, destinations, read_number, read_options, read_settings, several, value
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error
 from eqsolve.errors import UsageError, quote
+from eqsolve.language.loading import load
 from eqsolve.progress import Bar
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def run_fit(options: Namespace) -> int:
     """Least squares with exact derivatives. Exit code 0: fitted; 1: the budget was spent before; 2: bad input, or
     parameters that the data do not tell apart.
     """
-    kept, picture = destinations(options, (".nc",))
+    data, picture = destinations(options, (".nc",))
     if not options.data:
         raise UsageError("name the data: --data runs.csv, with columns t and the observables")
     if options.free is None:
@@ -52,19 +53,18 @@ def run_fit(options: Namespace) -> int:
     asked = read_options(options)
     settings = read_settings(options.settings)
     from eqsolve.fitting.fit import fit
-    from eqsolve.language.loading import load
 
     free, own = ([name.strip() for name in (text or "").split(",") if name.strip()] for text in (options.free, options.own))
     # FILE[,NAME=VALUE,...]: a file, and the values that hold for it alone
     files, each = zip(*((it[0], read_settings(it[1:])) for it in map(_APART.split, options.data)), strict=True)
     with Bar(options.quiet, count="solve") as bar:
-        found = fit(
+        result = fit(
             load(options.model), files[0] if len(files) == 1 else files, free=free, own=own, each=each, params=settings,
             bounds=_pairs(options.bounds, "--bounds", _BOUNDS, ":"),
             priors=_pairs(options.prior, "--prior", _PRIOR, ","), progress=bar, **asked,
         )  # fmt: skip
-    deliver(options, found, found.report, kept, picture)
-    return int(found.status != "ok")
+    deliver(options, result, result.report, data, picture)
+    return int(result.status != "ok")
 
 
 _APART = re.compile(r",\s*(?=[A-Za-z_]\w*=)")
@@ -116,7 +116,6 @@ def run_optimise(options: Namespace) -> int:
     limits = read_limits(options.where)
     settings = read_settings(options.settings)
     from eqsolve.fitting.optimise import optimise
-    from eqsolve.language.loading import load
 
     goal, model = options.minimise or options.maximise, load(options.model)
     if model.kind in ("System", "Flow") and ("at" in asked) == ("t" in over):
@@ -124,16 +123,16 @@ def run_optimise(options: Namespace) -> int:
     if limits and "t" in over:
         raise UsageError("--where: the best time is found without constraints; give --at instead of a range of t")
     with Bar(options.quiet, count="solve") as bar:
-        found = optimise(
+        optimum = optimise(
             model, goal, over=over, maximise=options.maximise is not None, constraints=limits, params=settings, progress=bar,
             **asked,
         )  # fmt: skip
-    deliver(options, found, lambda: _text(found), None, picture)
-    if found.status != "ok":
-        complain(found.status)
+    deliver(options, optimum, lambda: _text(optimum), None, picture)
+    if optimum.status != "ok":
+        complain(optimum.status)
         return 1
-    if found.at_edge:
-        complain(f"{found.edge}; widen the range, or take the end as it is")
+    if optimum.at_edge:
+        complain(f"{optimum.edge}; widen the range, or take the end as it is")
         return 2
     return 0
 
@@ -165,9 +164,9 @@ def read_limits(words: Iterable[str]) -> dict[str, tuple[float | None, float | N
     return limits
 
 
-def _text(found: Optimum) -> str:
-    goal = "largest" if found.maximise else "smallest"
-    rows = [(name, "=", number_with_error(value, found.errors[name])) for name, value in found.parameters.items()]
-    rows.append((found.observable, "=", number_with_error(found.value, found.error)))
-    held = f"\n\nheld at its limit: {', '.join(found.active)}" if found.active else ""
-    return f"{found.model}: `{found.observable}` is {goal} at ({found.solves} solves)\n\n{lay_out(rows)}{held}"
+def _text(optimum: Optimum) -> str:
+    goal = "largest" if optimum.maximise else "smallest"
+    rows = [(name, "=", number_with_error(value, optimum.errors[name])) for name, value in optimum.parameters.items()]
+    rows.append((optimum.observable, "=", number_with_error(optimum.value, optimum.error)))
+    active = f"\n\nheld at its limit: {', '.join(optimum.active)}" if optimum.active else ""
+    return f"{optimum.model}: `{optimum.observable}` is {goal} at ({optimum.solves} solves)\n\n{lay_out(rows)}{active}"

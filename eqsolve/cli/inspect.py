@@ -12,6 +12,7 @@ from eqsolve._version import YEAR, __version__
 from eqsolve.cli.options import FIGURES, check_destination, command, read_options, read_settings, switch, value
 from eqsolve.cli.output import complain, lay_out, paint, room, say, say_wrote, write, write_json
 from eqsolve.errors import EqsolveError, MisnamedError, ModelError, UsageError, did_you_mean
+from eqsolve.language.loading import folders, list_models, load
 
 if TYPE_CHECKING:
     from eqsolve.language.model import Model
@@ -30,8 +31,6 @@ def run_list(options: Namespace) -> int:
     """List the models found in ./models, in the folders of EQSOLVE_PATH, and in the package.
     Earlier places come first: a file in ./models hides one of the same name elsewhere.
     """
-    from eqsolve.language.loading import folders, list_models
-
     if options.model is not None:
         return _list_settings(options)
     models = list_models()
@@ -52,18 +51,17 @@ def run_list(options: Namespace) -> int:
 
 
 def _list_settings(options: Namespace) -> int:
-    from eqsolve.language.loading import load
     from eqsolve.passes.explain.explain import describe_settings
     from eqsolve.passes.forms.structure import settable
 
     model = load(options.model)
-    found = [] if options.names else describe_settings(model)
+    described = [] if options.names else describe_settings(model)
     if options.names:
         write("\n".join(sorted(settable(model))))
     elif options.json:
-        write_json({"model": model.name, "settings": [vars(item) for item in found]})
+        write_json({"model": model.name, "settings": list(map(vars, described))})
     else:
-        rows = [(item.name, item.default or "must be set", item.domain, item.about) for item in found]
+        rows = [(item.name, item.default or "must be set", item.domain, item.about) for item in described]
         heads = ("NAME", "DEFAULT", "TAKES", "MEANING")
         write(lay_out([heads, *rows], styles=("bold cyan", "", "faint", ""), cut=room()))
     return 0
@@ -80,7 +78,6 @@ def _list_settings(options: Namespace) -> int:
 def run_show(options: Namespace) -> int:
     """Print a model's equations, with the terms in the order in which they were written."""
     from eqsolve.language.binding import bind_some
-    from eqsolve.language.loading import load
     from eqsolve.passes.forms.structure import check_routed
 
     model, settings = load(options.model), read_settings(options.settings)
@@ -105,8 +102,6 @@ def run_show(options: Namespace) -> int:
 )
 def run_check(options: Namespace) -> int:
     """Check models without solving them: exit code 0 if all are sound, 2 if not."""
-    from eqsolve.language.loading import list_models
-
     names = options.model or [item.name for item in list_models()]
     if not names:
         raise UsageError("there is no model to check; `eqsolve list` shows where models are searched")
@@ -126,12 +121,9 @@ def run_check(options: Namespace) -> int:
 
 
 def _check(name: str) -> dict[str, Any]:
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
 
-    started = time.perf_counter()
-    facts: list[str] = []
-    problems: list[str] = []
+    started, facts, problems = time.perf_counter(), list[str](), list[str]()
     try:
         model = load(name)
         check(model)
@@ -172,7 +164,6 @@ def run_explain(options: Namespace) -> int:
     """
     picture = check_destination(options.graph, "--graph", FIGURES)
     from eqsolve.explaining import explain
-    from eqsolve.language.loading import load
     from eqsolve.passes.check.check import check
 
     model = load(options.model)
@@ -198,8 +189,6 @@ def run_explain(options: Namespace) -> int:
 @command("print the BibTeX entries to cite", "cite {model}", "cite {model} --json")
 def run_cite(options: Namespace) -> int:
     """Print the BibTeX entry of the paper behind a model, and that of eqsolve itself."""
-    from eqsolve.language.loading import load
-
     model = load(options.model)
     entry = find_entry(model) if model.cite else None
     software = software_entry()
@@ -228,9 +217,9 @@ def read_entries(text: str) -> dict[str, str]:
     """
     entries: dict[str, str] = {}
     position = 0
-    while found := _START.search(text, position):
-        position = found.end()
-        if found["kind"].lower() in _OTHER:
+    while start := _START.search(text, position):
+        position = start.end()
+        if start["kind"].lower() in _OTHER:
             continue
         depth = 1
         for brace in re.finditer(r"(?<!\\)[{}]", text[position:]):
@@ -240,42 +229,37 @@ def read_entries(text: str) -> dict[str, str]:
         if depth:
             break  # the file ends inside this entry
         position += brace.end()
-        entries[found["key"]] = text[found.start() : position]
+        entries[start["key"]] = text[start.start() : position]
     return entries
 
 
 def find_entry(model: Model) -> str:
-    """Return the BibTeX entry for a model's ``cite`` key, from ``references.bib`` beside a model file.
+    """Return the BibTeX entry for a model's ``cite`` key, from ``references.bib`` next to a model file.
 
     The folder of the model's own file is searched first, then every folder that models are found in.
     """
-    from eqsolve.language.loading import folders
-
     key = model.cite
     if key is None:
         raise UsageError(f'model `{model.name}` names no paper; give it one by cite="key"')
-    searched: list[str] = []
-    known: list[str] = []
-    beside = [Path(model.file).parent] if model.file else []
-    for path in (folder / FILE for folder in dict.fromkeys([*beside, *folders()])):
-        if not path.is_file():
-            continue
+    entries: dict[str, str] = {}
+    own_folder = [Path(model.file).parent] if model.file else []
+    files = [path for folder in dict.fromkeys([*own_folder, *folders()]) if (path := folder / FILE).is_file()]
+    for path in files:
         try:
-            entries = read_entries(path.read_text(encoding="utf-8"))
+            entries = {**read_entries(path.read_text(encoding="utf-8")), **entries}
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"cannot read {path}: {error}") from None
         if key in entries:
             return entries[key]
-        searched.append(str(path))
-        known.extend(entries)
-    where = f"{', '.join(searched)} {'has' if len(searched) == 1 else 'have'} no such entry" if searched else "there is none"
+    has = "has" if len(files) == 1 else "have"
+    where = f"{', '.join(map(str, files))} {has} no such entry" if files else "there is none"
     raise UsageError(
-        f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, but {where}{did_you_mean(key, known)}"
+        f"model `{model.name}` cites `{key}`, to be found in {FILE} beside its file, but {where}{did_you_mean(key, entries)}"
     )
 
 
 def software_entry() -> str:
     """Return the BibTeX entry for this version of eqsolve."""
     title = "eqsolve: a symbolic-numeric solver framework for dynamical mean-field theory"
-    said = {"author": "{The eqsolve authors}", "title": title, "version": __version__, "year": YEAR}
-    return "\n".join(["@software{eqsolve,", *(f"  {name:7} = {{{text}}}," for name, text in said.items()), "}"])
+    fields = {"author": "{The eqsolve authors}", "title": title, "version": __version__, "year": YEAR}
+    return "\n".join(["@software{eqsolve,", *(f"  {name:7} = {{{text}}}," for name, text in fields.items()), "}"])

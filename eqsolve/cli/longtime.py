@@ -8,6 +8,7 @@ from eqsolve.cli.options import command, read_shared, switch
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write
 from eqsolve.cli.solve import report, tables
 from eqsolve.errors import UsageError
+from eqsolve.language.loading import load
 from eqsolve.progress import Bar
 from eqsolve.results.words import list_settings
 
@@ -35,7 +36,6 @@ def run_longtime(options: Namespace) -> int:
     the tolerance was not met.
     """
     data, picture, settings, given = read_shared(options)
-    from eqsolve.language.loading import load
     from eqsolve.language.system import Flow, System
     from eqsolve.passes.rewrite.indices import written_out
 
@@ -93,38 +93,37 @@ def run_stationary(options: Namespace) -> int:
     if lags is not None and min(lags) < 0:
         raise UsageError(f"--at: a lag is not negative, got {min(lags):g}")
     from eqsolve.curves.stationary import stationary
-    from eqsolve.language.loading import load
 
     with Bar(options.quiet) as progress:
-        found = stationary(load(options.model), params=settings, progress=progress, **given)
-        exponent = found.lyapunov() if options.lyapunov and found.grid is not None else None
+        state = stationary(load(options.model), params=settings, progress=progress, **given)
+        exponent = state.lyapunov() if options.lyapunov and state.grid is not None else None
     shown = lags
-    if lags is None and found.grid is not None:
-        every = [float(lag) for lag in found.grid.edges if lag <= found.settled]
-        shown = every[:: 1 + len(every) // 30]
-    told, files = {"at": lags, "lyapunov": exponent}, (None, None) if found.grid is None else (data, picture)
-    text = functools.partial(found.json_object, at=shown, lyapunov=exponent)
-    deliver(options, found, lambda: _text(text()), *files, save={"at": lags}, json_object=told)
-    if found.message:
-        complain(found.message)
-    return 0 if found.status in ("still", "fluctuating") else 1
+    if lags is None and state.grid is not None:
+        nodes = [float(lag) for lag in state.grid.edges if lag <= state.settled]
+        shown = nodes[:: 1 + len(nodes) // 30]
+    shown_with, files = {"at": lags, "lyapunov": exponent}, (None, None) if state.grid is None else (data, picture)
+    text = functools.partial(state.json_object, at=shown, lyapunov=exponent)
+    deliver(options, state, lambda: _text(text()), *files, save={"at": lags}, json_object=shown_with)
+    if state.message:
+        complain(state.message)
+    return 0 if state.status in ("still", "fluctuating") else 1
 
 
-def _text(made: dict[str, Any]) -> str:
-    numbers = {name: (value, made["number_errors"][name]) for name, value in made.get("numbers", {}).items()}
-    numbers |= {"lyapunov": (made["lyapunov"], made["lyapunov_error"])} if "lyapunov" in made else {}
-    blocks = [f"{made['model']}: {made['status']}", list_settings(made["params"])]
+def _text(state: dict[str, Any]) -> str:
+    numbers = {name: (value, state["number_errors"][name]) for name, value in state.get("numbers", {}).items()}
+    numbers |= {"lyapunov": (state["lyapunov"], state["lyapunov_error"])} if "lyapunov" in state else {}
+    blocks = [f"{state['model']}: {state['status']}", list_settings(state["params"])]
     if numbers:
         blocks.append(lay_out([(name, "=", number_with_error(*pair)) for name, pair in numbers.items()]))
-    if "tau" in made:
-        blocks += tables([("tau", [f"{lag:.6g}" for lag in made["tau"]])], made)
-        said = {"tau": "the lag, the time between two moments"}
-        for name, values in made["values"].items():
+    if "tau" in state:
+        blocks += tables([("tau", [f"{lag:.6g}" for lag in state["tau"]])], state)
+        legend = {"tau": "the lag, the time between two moments"}
+        for name, values in state["values"].items():
             if f"tau_{name}" in numbers:
                 area = f"the area under {name}(tau) - {name}(inf), over its height at tau = 0"
                 swings = min(values) < values[-1] - 0.01 * (values[0] - values[-1])
-                said[f"tau_{name}"] = f"the correlation time: {area}{', in which swings cancel' * swings}"
+                legend[f"tau_{name}"] = f"the correlation time: {area}{', in which swings cancel' * swings}"
         if "lyapunov" in numbers:
-            said["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
-        blocks.append("\n".join(f"{name}: {text}" for name, text in said.items()))
+            legend["lyapunov"] = "the rate at which two copies near each other come apart; positive in chaos"
+        blocks.append("\n".join(f"{name}: {text}" for name, text in legend.items()))
     return "\n\n".join(filter(None, blocks))

@@ -64,12 +64,9 @@ def switch(text: str) -> dict[str, Any]:
 
 FIGURES = (".png", ".svg", ".pdf")
 DATA = (".nc", ".csv", ".parquet", ".json")
-
-
-_SCALE = "logarithmic or linear {} axis of the plot"
-SCALES: dict[str, dict[str, Any]] = {
-    f"--{name}": {"action": BooleanOptionalAction, "default": None, "help": _SCALE.format(where)}
-    for name, where in (("logx", "x"), ("logy", "y"))
+SCALES = {
+    f"--log{axis}": dict(action=BooleanOptionalAction, default=None, help=f"logarithmic or linear {axis} axis of the plot")
+    for axis in "xy"
 }
 SWEEP_DRAWING = {
     "--map": switch("of a sweep over two parameters: always draw a heat map"),
@@ -110,9 +107,9 @@ def read_drawing(options: Namespace) -> dict[str, Any]:
     return {name: value for name, value in given.items() if value is not None}
 
 
-def read_options(options: Namespace, names: Iterable[str] | None = None) -> dict[str, Any]:
-    """Return the values of those options that were given, of all that the command has by default."""
-    given = {name: getattr(options, name) for name in (options.table if names is None else names)}
+def read_options(options: Namespace) -> dict[str, Any]:
+    """Return the values of those options of a command that were given."""
+    given = {name: getattr(options, name) for name in options.table}
     if given.get("observables") == "all":  # as without it; what is shown is decided where it is
         given["observables"] = None
     return {name: _READERS[_TABLE[name].takes](text, cli_flag(name)) for name, text in given.items() if text is not None}
@@ -120,15 +117,15 @@ def read_options(options: Namespace, names: Iterable[str] | None = None) -> dict
 
 def by_name(words: Iterable[str], option: str, takes: str) -> dict[str, str]:
     """Return the texts of NAME=TEXT by name, each given once."""
-    found: dict[str, str] = {}
+    texts: dict[str, str] = {}
     for word in words:
         name, sign, text = (part.strip() for part in word.partition("="))
         if not sign or not name:
             raise UsageError(f"{option} takes {takes}, got {quote(word)}")
-        if name in found:
-            raise UsageError(f"{option} gives `{name}` twice: {quote(found[name])} and {quote(text)}")
-        found[name] = text
-    return found
+        if name in texts:
+            raise UsageError(f"{option} gives `{name}` twice: {quote(texts[name])} and {quote(text)}")
+        texts[name] = text
+    return texts
 
 
 def read_settings(words: Iterable[str]) -> dict[str, str]:
@@ -173,14 +170,13 @@ def _read_whole(text: str, option: str) -> int:
 def _read_times(text: str, option: str) -> list[float]:
     """Return times in the order given; an entry with colons is a range."""
     times: list[float] = []
-    example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
-        found: list[Any] = [entry]
         if ":" in entry:
             from eqsolve.sweeping.run import read_text
 
-            found = read_text(option, entry)
-        times += [value if isinstance(value, float) else read_number(value, option, example) for value in found]
+            times += [float(value) for value in read_text(option, entry)]
+        else:
+            times.append(read_number(entry, option, "times separated by commas, such as 0.1,1/3, or a range 0:10:21"))
     return times
 
 
@@ -209,9 +205,9 @@ def _read_values(text: str, option: str) -> dict[str, float]:
 
 def _read_region(text: str, option: str) -> tuple[float, float] | None:
     """Return the lowest real part and the largest imaginary part of a search."""
-    example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
     from eqsolve.solvers.options import read_region
 
+    example = "LOW,HEIGHT such as -3,20: the part Re p >= LOW, |Im p| <= HEIGHT of the plane"
     return read_region(_read_two(text, option, example), option)
 
 
@@ -242,11 +238,11 @@ def read_shared(options: Namespace) -> tuple[Path | None, Path | None, dict[str,
 
 def destinations(options: Namespace, data: tuple[str, ...] = DATA) -> tuple[Path | None, Path | None]:
     """Return where the numbers and the picture go, having made sure that they can."""
-    kept = check_destination(getattr(options, "out", None), "--out", data)
+    numbers = check_destination(getattr(options, "out", None), "--out", data)
     if options.plot is None and (idle := list(read_drawing(options))):
         what = "map" if idle[0] == "kind" else idle[0]
         raise UsageError(f"--{what} is about the picture; name its file: --plot F.png")
-    return kept, check_destination(options.plot, "--plot", FIGURES)
+    return numbers, check_destination(options.plot, "--plot", FIGURES)
 
 
 def check_destination(path: str | None, option: str, suffixes: tuple[str, ...]) -> Path | None:

@@ -69,7 +69,7 @@ def paint(text: str, style: str, stream: Any = None) -> str:
 
 
 def deliver(
-    options: Namespace, found: Any, text: Callable[[], str], data: Path | None, picture: Path | None,
+    options: Namespace, result: Any, text: Callable[[], str], data: Path | None, picture: Path | None,
     *, save: Mapping[str, Any] = {}, json_object: Mapping[str, Any] = {},
 ) -> None:  # fmt: skip
     """Write the files that were asked for and give the numbers; a file that cannot be written costs no numbers.
@@ -78,17 +78,17 @@ def deliver(
     """
     try:
         if data is not None:
-            found.save(data, **save)
+            result.save(data, **save)
         if picture is not None:
             from eqsolve.cli.options import read_drawing
             from eqsolve.plotting.curves import figure_of, save_figure
 
-            save_figure(figure_of(found.plot(**read_drawing(options))), picture)
+            save_figure(figure_of(result.plot(**read_drawing(options))), picture)
     finally:
         if options.json:
-            write_json(found.json_object(**json_object))
-        elif told := text():
-            write(told)
+            write_json(result.json_object(**json_object))
+        elif shown := text():
+            write(shown)
     say_wrote(options, data, picture)
 
 
@@ -122,7 +122,7 @@ def _writing() -> Iterator[None]:
 
 
 def close_output() -> None:
-    """Drop what is left in stdout's buffer, of which Python would complain at exit."""
+    """Drop the rest of stdout's buffer, of which Python would complain at exit."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

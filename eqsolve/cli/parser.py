@@ -14,6 +14,7 @@ from eqsolve._version import __version__
 from eqsolve.cli import options as declared
 from eqsolve.cli.output import paint
 from eqsolve.errors import EqsolveError, UsageError, demand_known, did_you_mean
+from eqsolve.language.loading import ModelFile, list_models, load
 
 VERBS = {  # and the modules that hold them
     "list": "inspect", "show": "inspect", "check": "inspect", "explain": "inspect", "solve": "solve", "longtime": "longtime",
@@ -71,19 +72,19 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     is_option = wrong.startswith("-")
     bare, equals, value = wrong.lstrip("-").partition("=")
     what = f"option `{wrong.partition('=')[0]}`" if is_option else f"further argument `{wrong}`"
-    said = f"`eqsolve {options.verb}` takes no {what}"
+    problem = f"`eqsolve {options.verb}` takes no {what}"
     flags = sorted({text[2:] for action in parser._actions for text in action.option_strings if text.startswith("--")})
     known = _settings_of(getattr(options, "model", None))
     name = next((item for item in known if item.lower() == bare.replace("-", "_").lower()), None)
     if name is None and (linear := re.sub("^lin(ear)?-?", "no-log", bare)) != bare and linear in flags:
-        return f"{said}; did you mean `--{linear}`?"
+        return f"{problem}; did you mean `--{linear}`?"
     if name is None and is_option and (near := did_you_mean(bare, flags)):
         more = f"; parameters are set by `--set NAME=VALUE` (it has: {', '.join(known)})" if known else ""
-        return f"{said}{near.replace('`', '`--', 1)}{more}"
+        return f"{problem}{near.replace('`', '`--', 1)}{more}"
     if not is_option and re.fullmatch(r"[-+.,;0-9e]+", wrong):
-        return f"{said}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
+        return f"{problem}; several values are separated by commas, without blanks, such as --at 0.1,1,10"
     if name is None and not equals and not (is_option and known and len(bare) > 1):
-        return said
+        return problem
     name = name or bare.replace("-", "_")
     after = rest[rest.index(wrong) + 1 :]
     if not equals and after and re.match(r"[^-]|-?[.0-9]", after[0]):
@@ -94,15 +95,13 @@ def _superfluous(rest: list[str], options: argparse.Namespace, parser: argparse.
     words = " ".join(shlex.quote(f"{key}={text}") if text else f"{key}=..." for key, text in given.items())
     has = f" (it has: {', '.join(known)})" if known and not set(given) <= set(known) else ""
     if "grid" in flags and any(mark in re.sub(r"\(.*\)", "", text) for text in given.values() for mark in ",:"):
-        return f"{said}; an axis of a sweep is given by `--grid {words}`{has}"
+        return f"{problem}; an axis of a sweep is given by `--grid {words}`{has}"
     if "set" in flags:
-        return f"{said}; a parameter of the model is set by `--set {words}`{has}"
-    return f"{said}; a parameter of a model is set in solve, sweep, show and validate, by `--set {words}`{has}"
+        return f"{problem}; a parameter of the model is set by `--set {words}`{has}"
+    return f"{problem}; a parameter of a model is set in solve, sweep, show and validate, by `--set {words}`{has}"
 
 
 def _settings_of(model: str | None) -> list[str]:
-    from eqsolve.language.loading import load
-
     with contextlib.suppress(EqsolveError):
         return list(load(model).settable) if isinstance(model, str) else []
     return []
@@ -122,19 +121,18 @@ def _build(names: Iterable[str]) -> tuple[_Parser, dict[str, _Parser]]:
     parser.add_argument("--version", action="version", version=f"eqsolve {__version__}")
     _add_common(parser, default=None)
     subparsers = parser.add_subparsers(dest="verb", metavar="COMMAND", title="commands", parser_class=_Parser)
-    made: dict[str, _Parser] = {}
+    children: dict[str, _Parser] = {}
     for name, verb in verbs.items():
-        child = subparsers.add_parser(
-            name, help=verb.summary, description=inspect.getdoc(verb.run), formatter_class=_layout, allow_abbrev=False
-        )
+        about = inspect.getdoc(verb.run)
+        child = subparsers.add_parser(name, help=verb.summary, description=about, formatter_class=_layout, allow_abbrev=False)
         child.examples = verb.examples
         for argument, how in verb.own.items():
             child.add_argument(argument, **how)
         declared.add_shared(child, **verb.shared)
         _add_common(child, default=argparse.SUPPRESS)  # so that `-v` counts before the verb and after it
-        child.set_defaults(run=verb.run, known=verb.known, commands=made)
-        made[name] = child
-    return parser, made
+        child.set_defaults(run=verb.run, known=verb.known, commands=children)
+        children[name] = child
+    return parser, children
 
 
 def _add_common(parser: argparse.ArgumentParser, default: str | None) -> None:
@@ -149,10 +147,9 @@ def _examples(lines: tuple[str, ...]) -> str | None:
     models = _chosen_models()
     if not lines or not models:
         return None
-    commands, comments = zip(*(line.format(**models).partition("  # ")[::2] for line in lines), strict=True)
-    width = max((len(command) for command, comment in zip(commands, comments, strict=True) if comment), default=0)
-    made = [f"{one:{width}}  # {why}" if why else one for one, why in zip(commands, comments, strict=True)]
-    return "examples:\n" + "\n".join(f"  eqsolve {line}" for line in made)
+    rows = [line.format(**models).partition("  # ")[::2] for line in lines]
+    width = max((len(command) for command, comment in rows if comment), default=0)
+    return "\n  eqsolve ".join(["examples:", *(f"{one:{width}}  # {why}" if why else one for one, why in rows)])
 
 
 def _chosen_models() -> dict[str, str]:
@@ -161,27 +158,24 @@ def _chosen_models() -> dict[str, str]:
     ``model`` is a system with a real parameter, preferably with the observable `E_test` and without
     integrals, which is solved in seconds; ``finite`` preferably one with a finite model.
     """
-    from eqsolve.language.loading import list_models
-
-    texts, systems = {}, set()
+    texts = {}
     for item in list_models():
         with contextlib.suppress(OSError, UnicodeDecodeError):
-            texts[item.name] = item.path.read_text(encoding="utf-8")
-            systems |= {item.name} if item.kind == "System" else set()
+            texts[item] = item.path.read_text(encoding="utf-8")
     if not texts:
         return {}
     real = re.compile(r'\bparam\(\s*"(\w+)"(?![^)]*\binteger=True)')
-    parameters = {name: real.search(text) for name, text in texts.items()}
 
-    def score(name: str, *marks: str) -> tuple[int, ...]:
-        text = texts[name]
-        known = name in systems, parameters[name] is not None, *(mark in text for mark in marks)
-        return sum(known), "Int(" not in text
+    def best(*marks: str) -> tuple[str, str]:
+        def score(item: ModelFile) -> tuple[int, bool]:
+            text = texts[item]
+            return (item.kind == "System") + bool(real.search(text)) + sum(mark in text for mark in marks), "Int(" not in text
 
-    model = max(texts, key=lambda name: score(name, '"E_test"'))
-    finite = max(texts, key=lambda name: score(name, "flow=", "exact="))
-    mine, other = (found[1] if (found := parameters[name]) else "NAME" for name in (model, finite))
-    return {"model": model, "parameter": mine, "finite": finite, "finite_parameter": other}
+        item = max(texts, key=score)
+        return item.name, parameter[1] if (parameter := real.search(texts[item])) else "NAME"
+
+    names = ("model", "parameter", "finite", "finite_parameter")
+    return dict(zip(names, (*best('"E_test"'), *best("flow=", "exact=")), strict=True))
 
 
 def _painted(text: str) -> str:
@@ -196,7 +190,7 @@ def _painted(text: str) -> str:
         elif examples:
             command, mark, comment = line.partition("  # ")
             line = paint(command, "cyan") + (paint(f"{mark}{comment}", "faint") if mark else "")
-        elif found := re.match(r"( {2,6})(\S.*?)(?=  |$)(.*)", line):
-            line = f"{found[1]}{paint(found[2], 'cyan')}{found[3]}"
+        elif entry := re.match(r"( {2,6})(\S.*?)(?=  |$)(.*)", line):
+            line = f"{entry[1]}{paint(entry[2], 'cyan')}{entry[3]}"
         lines.append(line)
     return "\n".join(lines) + "\n"

@@ -37,13 +37,13 @@ def run_plot(options: Namespace) -> int:
     from eqsolve.plotting.curves import figure_of, save_figure
     from eqsolve.results.archive import open as open_result
 
-    found = {file.removesuffix(".nc"): open_result(file) for file in files}
-    first, ways = next(iter(found.values())), read_drawing(options)
+    results = {file.removesuffix(".nc"): open_result(file) for file in files}
+    first, ways = next(iter(results.values())), read_drawing(options)
     ways |= {} if options.at is None else {"at": options.at}
-    drawn = plot_together(found, names, **ways) if len(found) > 1 else first.plot(*names, **ways)
-    save_figure(figure_of(drawn), picture)
+    axes = plot_together(results, names, **ways) if len(results) > 1 else first.plot(*names, **ways)
+    save_figure(figure_of(axes), picture)
     if options.json:
-        one = {"file": options.file, "model": first.model} if len(found) == 1 else {"files": files}
+        one = {"file": options.file, "model": first.model} if len(results) == 1 else {"files": files}
         write_json({**one, "names": names, "wrote": str(picture)})
     say_wrote(options, picture)
     return 0

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from eqsolve.cli.options import command, read_shared, switch, value
 from eqsolve.cli.output import complain, deliver, lay_out, number_with_error, say, write_json
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.language.loading import load
 from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
 from eqsolve.results.words import list_settings
@@ -46,7 +47,6 @@ def run_solve(options: Namespace) -> int:
     """
     data, picture, settings, asked = read_shared(options)
     checkpoint = _checkpoint(options)
-    from eqsolve.language.loading import load
     from eqsolve.solving import solve
 
     model = load(options.model)
@@ -126,40 +126,42 @@ def report(
 
 
 def _text(model: Model, result: Result, asked: dict[str, Any]) -> str:
-    made = result.json_object(at=_moments(result, asked), at2=asked.get("at2"), nested=False)
-    names = sorted((name for name in made["values"] if name in result.shown), key=lambda name: name not in model.observables)
-    made["values"] = {name: made["values"][name] for name in names}
+    content = result.json_object(at=_moments(result, asked), at2=asked.get("at2"), nested=False)
+    names = sorted(
+        (name for name in content["values"] if name in result.shown), key=lambda name: name not in model.observables
+    )
+    content["values"] = {name: content["values"][name] for name in names}
     seconds = result.stats.get("seconds")
     took = f" in {seconds:.{2 if seconds < 99 else 4}g} s" if isinstance(seconds, float) else ""
     solver = f", by {result.stats['solver']}" if "solver" in result.stats else ""
     case = f" ({result.message})" if "case" in result.stats else ""
-    blocks = [f"{result.model}: {result.status}{solver}{took}{case}", list_settings(made["params"])]
-    if "t" in made and not made["values"]:
+    blocks = [f"{result.model}: {result.status}{solver}{took}{case}", list_settings(content["params"])]
+    if "t" in content and not content["values"]:
         blocks.append("nothing to report: the model has no functions of one time; give it observables={...}")
-    elif "t" in made:
-        moments = [("t", [f"{moment:.6g}" for moment in made["t"]])]
-        blocks += tables(moments, made)
-        blocks += [block for part in _derivatives(made) for block in tables(moments, part)]
+    elif "t" in content:
+        moments = [("t", [f"{moment:.6g}" for moment in content["t"]])]
+        blocks += tables(moments, content)
+        blocks += [block for part in _derivatives(content) for block in tables(moments, part)]
     else:
         rows = [
             (name, "=", number_with_error(value, part["errors"].get(name, math.nan)))
-            for part in (made, *_derivatives(made))
+            for part in (content, *_derivatives(content))
             for name, value in part["values"].items()
         ]
         blocks.append(lay_out(rows) if rows else "(no values)")
-    if "two_time" in made:
-        pairs = made["two_time"]["at"]
+    if "two_time" in content:
+        pairs = content["two_time"]["at"]
         first = [(name, [f"{pair[place]:.6g}" for pair in pairs]) for place, name in enumerate(("t", "t'"))]
-        blocks += tables(first, made["two_time"])
+        blocks += tables(first, content["two_time"])
     return "\n\n".join(filter(None, blocks))
 
 
-def _derivatives(made: dict[str, Any]) -> list[dict[str, Any]]:
+def _derivatives(content: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the derivatives of the values shown along each parameter, and their errors, named dNAME/dPARAMETER."""
     parts = {"values": "derivatives", "errors": "derivative_errors"}
     return [
-        {key: {f"d{name}/d{one}": made[part][one][name] for name in made["values"]} for key, part in parts.items()}
-        for one in made.get("derivatives", {})
+        {key: {f"d{name}/d{one}": content[part][one][name] for name in content["values"]} for key, part in parts.items()}
+        for one in content.get("derivatives", {})
     ]
 
 
@@ -176,11 +178,11 @@ def _moments(result: Result, asked: dict[str, Any]) -> list[float] | None:
     return [first, *(float(f"{first + (last - first) * share:.3g}") for share in inner), last]
 
 
-def tables(first: list[tuple[str, list[str]]], made: dict[str, Any]) -> list[str]:
+def tables(first: list[tuple[str, list[str]]], content: dict[str, Any]) -> list[str]:
     """Return the values as aligned tables, as many columns in each as the terminal is wide."""
     columns = []
-    for name, values in made["values"].items():
-        errors = made["errors"].get(name, [math.nan] * len(values))
+    for name, values in content["values"].items():
+        errors = content["errors"].get(name, [math.nan] * len(values))
         columns.append((name, [number_with_error(v, e) for v, e in zip(values, errors, strict=True)]))
     room = max(shutil.get_terminal_size().columns, 60)
     tables = [list(first)]

@@ -14,6 +14,7 @@ from eqsolve._version import __version__
 from eqsolve.cli.options import SWEEP_DRAWING, by_name, command, read_shared, several, switch, value
 from eqsolve.cli.output import deliver, exit_code, lay_out, number_with_error, say, say_wrote, write
 from eqsolve.errors import UsageError
+from eqsolve.language.loading import find, load, loaded_files
 from eqsolve.progress import Bar, clock
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ _TOOK = "<took>"  # stands in a file for how long it took
 def _told(options: Namespace) -> int | None:
     """Tell what a file holds that this very command wrote, without loading models; else return None."""
     from eqsolve.files.atomic import read_record
-    from eqsolve.language.loading import find
 
     data = Path(options.out or "")
     record = {} if options.plot or options.json else read_record(data)
@@ -82,7 +82,6 @@ def run_sweep(options: Namespace) -> int:
     if options.workers is not None and options.scheduler is not None:
         raise UsageError("--workers starts processes here, --scheduler uses those of a cluster; give one of them")
     data, picture, settings, asked = read_shared(options)
-    from eqsolve.language.loading import load
     from eqsolve.solvers.cluster import connect
     from eqsolve.sweeping.run import check_settings, read_axes, sweep
 
@@ -124,8 +123,6 @@ def _asked(options: Namespace) -> dict[str, Any]:
 
 def _keep(options: Namespace, result: Result, data: Path | None) -> None:
     """Write into a finished file which command, and which files of models, it comes from."""
-    from eqsolve.language.loading import loaded_files
-
     if data is not None and data.suffix == ".nc":
         files = {path: _digest(path) for path in loaded_files()}
         text = _text(result, _TOOK)
@@ -196,25 +193,27 @@ def run_diagram(options: Namespace) -> int:
     from eqsolve.sweeping.diagram import phase_diagram
 
     with _kept(data), Bar(options.quiet, count="point") as bar:
-        found = phase_diagram(options.model, axes, params=settings, out=data, progress=bar, lyapunov=options.lyapunov, **asked)
-    deliver(options, found, lambda: "" if options.quiet else _phases(found), None, picture)
+        diagram = phase_diagram(
+            options.model, axes, params=settings, out=data, progress=bar, lyapunov=options.lyapunov, **asked
+        )
+    deliver(options, diagram, lambda: "" if options.quiet else _phases(diagram), None, picture)
     say_wrote(options, data)
-    return exit_code(found.status, found.message)
+    return exit_code(diagram.status, diagram.message)
 
 
-def _phases(found: PhaseDiagram) -> str:
-    told = list(zip(found.classes.values.ravel(), found["message"].values.ravel(), strict=True))
+def _phases(diagram: PhaseDiagram) -> str:
+    points = list(zip(diagram.classes.values.ravel(), diagram["message"].values.ravel(), strict=True))
     rows, lines = [], []
-    for name, count in Counter(name for name, _ in told).most_common():
-        reasons = Counter(text for other, text in told if other == name and text).most_common()
+    for name, count in Counter(name for name, _ in points).most_common():
+        reasons = Counter(text for other, text in points if other == name and text).most_common()
         more = f" (and {len(reasons) - 1} further reasons)" if len(reasons) > 1 else ""
         rows.append((name, f"{count} points", reasons[0][0] + more if reasons else ""))
-    drawn = found.boundaries
+    drawn = diagram.boundaries
     for kind, part in drawn.groupby("kind") if drawn.sizes["boundary"] else ():
-        places = [(dim, part[dim].values) for dim in found.classes.dims]
-        ends = ", ".join(f"{dim} = {it.min():.7g} .. {it.max():.7g}" for dim, it in places)
+        places = [(dim, part[dim].values) for dim in diagram.classes.dims]
+        ends = ", ".join(f"{dim} = {values.min():.7g} .. {values.max():.7g}" for dim, values in places)
         many = f"{part.sizes['boundary']} points"
         lines.append((str(kind), many, ends, f"± {part['error'].values.max():.1g}"))
-    head = f"{found.model}: {found.stats['points']} points in {clock(found.stats['seconds'])}"
+    head = f"{diagram.model}: {diagram.stats['points']} points in {clock(diagram.stats['seconds'])}"
     boundaries = f"boundaries\n{lay_out(lines)}" if lines else "no boundary was found"
     return f"{head}\n\n{lay_out(rows)}\n\n{boundaries}"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from eqsolve.cli.options import command, read_shared
 from eqsolve.cli.output import deliver, lay_out, number_with_error
+from eqsolve.language.loading import load
 from eqsolve.options import cli_flag, refuse_idle
 from eqsolve.progress import Bar
 from eqsolve.results.words import percent
@@ -48,56 +49,54 @@ def run_validate(options: Namespace) -> int:
     of both sides. Exit code 0: they agree; 1: they disagree, or there is not enough data; 2: bad input.
     """
     data, picture, settings, asked = read_shared(options)
-    from eqsolve.language.loading import load
     from eqsolve.validation.validate import validate
 
     model = load(options.model)
     if model.kind != "Cases":  # the case decides
         refuse_idle(model.name, model.kind, [name for name in asked if name != "t_max"], cli_flag)
     with Bar(options.quiet) as progress:
-        found = validate(model, params=settings, progress=progress, **asked)
-    deliver(options, found, lambda: _text(found), data, picture)
-    return 0 if found.verdict == "agrees" else 1
+        validation = validate(model, params=settings, progress=progress, **asked)
+    deliver(options, validation, lambda: _text(validation), data, picture)
+    return 0 if validation.verdict == "agrees" else 1
 
 
-def _text(found: Validation) -> str:
-    size = f"n = {found.n}, d = {found.d}, {found.seeds} draws, {found.data}"
-    lines = [f"{found.model}: {found.verdict}; {size}", ""]
-    for name, item in found.observables.items():
-        lines += [f"{name}: {item.verdict}", _table(found, item), ""]
-    if found.wasserstein is not None:
-        law = found.wasserstein
+def _text(validation: Validation) -> str:
+    size = f"n = {validation.n}, d = {validation.d}, {validation.seeds} draws, {validation.data}"
+    lines = [f"{validation.model}: {validation.verdict}; {size}", ""]
+    for name, item in validation.observables.items():
+        lines += [f"{name}: {item.verdict}", _table(validation, item), ""]
+    if validation.wasserstein is not None:
+        law = validation.wasserstein
         lines.append(f"Wasserstein-2 distance of the law of ({', '.join(law['variables'])})")
-        times = ["finite size"] if found.t is None else [f"{t:g}" for t in found.t]
-        heads = ["" if found.t is None else "t", *(f"d={d}" for d in law["d"])]
+        times = ["finite size"] if validation.t is None else [f"{t:g}" for t in validation.t]
+        heads = ["" if validation.t is None else "t", *(f"d={d}" for d in law["d"])]
         rows = [[text, *(f"{row[k]:.3g}" for row in law["values"])] for k, text in enumerate(times)]
         if "independent_draws" in law:
             rows.append(["independent draws", *(f"{row[0]:.3g}" for row in law["independent_draws"])])
         lines += [lay_out([heads, *rows], right=True, indent="  "), ""]
-    lines += [f"note: {note}" for note in found.notes]
+    lines += [f"note: {note}" for note in validation.notes]
     lines += [
         "theory, finite size: value ± its error; bias: how far a finite d shifts the runs, from runs of half the size;",
         "z: their difference in units of all errors together, a disagreement beyond about 3; the bias counts as one of these",
         "errors and is not subtracted, so a large bias makes z small; could see: the smallest deviation, in percent of",
         "the theory, that would have been called a disagreement nine times in ten",
         "",
-        *(f"{name}: a deviation of {_power(found, name)} would have been detected" for name in found.observables),
+        *(f"{name}: a deviation of {_power(validation, name)} would have been detected" for name in validation.observables),
     ]
-    lines.append(f"verdict: {found.verdict}{' (low power)' if found.low_power else ''}")
+    lines.append(f"verdict: {validation.verdict}{' (low power)' if validation.low_power else ''}")
     return "\n".join(lines)
 
 
-def _power(found: Validation, name: str) -> str:
+def _power(validation: Validation, name: str) -> str:
     """Return the smallest deviations that would have been detected, at the best time and at the worst."""
-    item = found.observables[name]
-    places = (
-        [item.most_sensitive] if found.t is None or len(item.detectable) == 1 else [item.most_sensitive, item.least_sensitive]
-    )
-    when = [""] * len(places) if found.t is None else [f" (t = {found.t[k]:g})" for k in places]
+    item = validation.observables[name]
+    places = [item.most_sensitive, item.least_sensitive]
+    places = places[:1] if validation.t is None or len(item.detectable) == 1 else places
+    when = [""] * len(places) if validation.t is None else [f" (t = {validation.t[k]:g})" for k in places]
     return " to ".join(percent(float(item.detectable[k])) + text for k, text in zip(places, when, strict=True))
 
 
-def _table(found: Validation, item: Comparison) -> str:
+def _table(validation: Validation, item: Comparison) -> str:
     heads = ["theory", "finite size", "bias", "z", "could see"]
     columns = [
         map(number_with_error, item.theory.tolist(), item.theory_error.tolist()),
@@ -107,7 +106,7 @@ def _table(found: Validation, item: Comparison) -> str:
         map(percent, item.detectable.tolist()),
     ]
     rows = [list(row) for row in zip(*columns, strict=True)]
-    if found.t is not None:
+    if validation.t is not None:
         heads = ["t", *heads]
-        rows = [[f"{t:g}", *row] for t, row in zip(found.t.tolist(), rows, strict=True)]
+        rows = [[f"{t:g}", *row] for t, row in zip(validation.t.tolist(), rows, strict=True)]
     return lay_out([heads, *rows], right=True, indent="  ")

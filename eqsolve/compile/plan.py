@@ -297,7 +297,7 @@ class Binder:
         self.model = model
         self.choosing = choosing_parameters(model) if isinstance(model, System) else frozenset()
         self._names = {item.name: item for item in model.parameters}
-        self._domains = {item.name: ParameterDomain.of(item) for item in model.parameters}
+        self._domains = {item.name: ParameterDomain(item) for item in model.parameters}
         self._free = frozenset(item.name for item in model.parameters if item not in self.choosing)
         self._conditions = lower(list(model.conditions), [], model.parameters)
         self._base: Values | None = None

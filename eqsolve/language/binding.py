@@ -32,7 +32,6 @@ _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
 _ARITHMETIC: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
-_LONGEST = 2000
 _OPTIONS = ("t_max", "rtol", "atol", "at", "at2", "step", "order", "seed", "solver")
 
 
@@ -77,8 +76,8 @@ def bind(model: Model, settings: Mapping[str, Any]) -> Binding:
     refuse_unknown(model, settings, model.settable)
     values = {item: parameter_value(model, item, settings.get(item.name)) for item in model.parameters}
     _check_conditions(model, values)
-    every = {item: _law(model, item, settings.get(item.name), values) for item in model.randoms}
-    laws = {item: law for item, law in every.items() if law is not None}
+    given = ((item, _law(model, item, settings.get(item.name), values)) for item in model.randoms)
+    laws = {item: law for item, law in given if law is not None}
     for item, law in list(laws.items()):  # moments of constants in other laws, such as Normal(0, E(w_star**2)), are numbers
         if means := law.atoms(E):
             laws[item] = law.xreplace({mean: Float(moment(mean.argument, laws, 200), 17) for mean in means})
@@ -125,7 +124,7 @@ def parameter_value(model: Model, item: Parameter, given: Any) -> Expr:
     value = read_value(given, what=f"parameter `{item.name}`")
     if isinstance(value, Law):
         raise ParameterError(f"parameter `{item.name}` takes a number, got the law {value}")
-    problem = ParameterDomain.of(item).problem(float(value))
+    problem = ParameterDomain(item).problem(float(value))
     if problem:
         raise ParameterError(
             f"parameter `{item.name}` of model `{model.name}` must be {problem}, got {_short(value)}{_meant(model, item)}"
@@ -181,25 +180,14 @@ _KINDS: dict[str, Callable[[float], bool]] = {
 }
 
 
-@dataclass(frozen=True)
 class ParameterDomain:
-    """Where the values of a parameter may lie, in floats; ``ends`` are the bounds declared, as they are written."""
+    """Where the values of a parameter may lie, in floats."""
 
-    kinds: tuple[str, ...]
-    low: float
-    high: float
-    ends: tuple[str, str]
-    infinite: bool
-
-    @classmethod
-    def of(cls, item: Parameter) -> ParameterDomain:
-        low, high = item.bounds
-        return cls(
-            tuple(kind for kind in _KINDS if getattr(item, f"is_{kind}")),
-            -math.inf if low is None else float(low),
-            math.inf if high is None else float(high),
-            (str(low), str(high)),
-            bool(item.extra),
+    def __init__(self, item: Parameter) -> None:
+        self.kinds = [kind for kind in _KINDS if getattr(item, f"is_{kind}")]
+        self.bounds, self.infinite = item.bounds, bool(item.extra)
+        self.low, self.high = (
+            end if bound is None else float(bound) for bound, end in zip(item.bounds, (-math.inf, math.inf), strict=True)
         )
 
     def problem(self, number: float) -> str | None:
@@ -208,7 +196,7 @@ class ParameterDomain:
             if not _KINDS[kind](number):
                 return "an integer" if kind == "integer" else kind
         if not self.low <= number <= self.high:
-            return f"at least {self.ends[0]}" if number < self.low else f"at most {self.ends[1]}"
+            return f"at least {self.bounds[0]}" if number < self.low else f"at most {self.bounds[1]}"
         return None if math.isfinite(number) or self.infinite else "finite"
 
 
@@ -253,7 +241,7 @@ def read_value(given: Any, *, what: str = "value") -> Any:
     if isinstance(given, bool | bytes) or given is None:
         raise ParameterError(f"{what} takes a number, got {given!r}")
     if isinstance(given, Expr):
-        if not given.is_number or (not given.is_real and given not in (S.Infinity, S.NegativeInfinity)):
+        if not given.is_number or not given.is_extended_real:
             raise ParameterError(f"{what} takes a real number, got `{given}`")
         return given
     try:
@@ -268,8 +256,6 @@ def read_value(given: Any, *, what: str = "value") -> Any:
 
 
 def _parse(text: str, what: str) -> Any:
-    if len(text) > _LONGEST:
-        raise ParameterError(f"{what}: the text is {len(text)} characters long, at most {_LONGEST} are read")
     shown = quote(text)
     try:
         tree = ast.parse(text.strip(), mode="eval")
@@ -282,7 +268,7 @@ def _parse(text: str, what: str) -> Any:
         raise ParameterError(f"{what}: {str(error).removeprefix(f'{user_location()}: ')}") from None
     except RecursionError:
         raise ParameterError(f"{what}: cannot read {shown}: it is nested too deeply") from None
-    if isinstance(value, Expr) and not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+    if isinstance(value, Expr) and not value.is_extended_real:
         raise ParameterError(f"{what}: {shown} is not a real number")
     if not isinstance(value, Expr | Law):
         raise ParameterError(f"{what}: {shown} is not a number or a law")
@@ -302,10 +288,8 @@ def _build(node: ast.expr, text: str) -> Any:
             return Rational(source) if abs(math.log10(number)) < 60 else Float(source, 17)
         case ast.Name(id=name) if name in _CONSTANTS:
             return _CONSTANTS[name]
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_number(operand, text)
-        case ast.UnaryOp(op=ast.UAdd(), operand=operand):
-            return _number(operand, text)
+        case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+            return -_number(operand, text) if isinstance(sign, ast.USub) else _number(operand, text)
         case ast.BinOp(left=left, op=op, right=right):
             first, second = _number(left, text), _number(right, text)
             if isinstance(op, ast.Div) and second == 0:
@@ -320,10 +304,11 @@ def _build(node: ast.expr, text: str) -> Any:
         case ast.Call(func=ast.Name(id=name), args=arguments, keywords=[]):
             return _call(name, arguments, text)
         case ast.Name(id=name):
-            known = [*_CONSTANTS, *_FUNCTIONS, *law_names()]
-            if name in law_names():
-                raise ParameterError(f"the law {name} needs its parameters; usage: {law_names()[name].usage}")
-            raise ParameterError(f"{quote(text)} names `{name}`, which is not known{did_you_mean(name, known)}")
+            laws = law_names()
+            if name in laws:
+                raise ParameterError(f"the law {name} needs its parameters; usage: {laws[name].usage}")
+            near = did_you_mean(name, [*_CONSTANTS, *_FUNCTIONS, *laws])
+            raise ParameterError(f"{quote(text)} names `{name}`, which is not known{near}")
     return _refuse(text, "only numbers, + - * / **, sqrt, exp, log and laws are read")
 
 
@@ -335,7 +320,7 @@ def _number(node: ast.expr, text: str) -> Expr:
     value = _build(node, text)
     if not isinstance(value, Expr):
         _refuse(text, "arithmetic is between numbers")
-    if not (value.is_real or value in (S.Infinity, S.NegativeInfinity)):
+    if not value.is_extended_real:
         raise ParameterError(f"a part of {quote(text)} is not a real number")
     return value
 

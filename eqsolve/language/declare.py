@@ -26,13 +26,13 @@ def _declare(
         raise ModelError(f"{here()}latex= goes with one name, got {len(parts)}: {names!r}")
     if len(set(axes)) < len(axes) and cls is not symbols.Parameter:
         raise ModelError(f"{here()}`{names}` carries an index twice; declare it with two, index('k l', {axes[0].size})")
-    made = tuple(cls(part, latex, member=(axes, axes), **kwargs) for part in parts)
+    declared = tuple(cls(part, latex, member=(axes, axes), **kwargs) for part in parts)
     if about is not None and not isinstance(about, str):
         raise ModelError(f"{here()}about= takes a text such as 'samples per dimension', got {about!r}")
     if about:
-        symbols.tell_meanings(dict.fromkeys(made, about))
-    named = tuple(map(Family, made)) if axes else made
-    return named[0] if len(named) == 1 else named
+        symbols.tell_meanings(dict.fromkeys(declared, about))
+    result = tuple(map(Family, declared)) if axes else declared
+    return result[0] if len(result) == 1 else result
 
 
 def index(names: str, size: Any) -> Any:

@@ -41,18 +41,18 @@ _OF_EXPRESSIONS = re.compile(r"ufunc|truth value|[Cc]annot (convert|create|round
 
 def describe_exception(path: Path, error: BaseException) -> str:
     """Describe an exception at the innermost line of the user's file, not at ours."""
-    place = error.__traceback__
-    found: TracebackType | None = None
-    while place is not None:
-        if place.tb_frame.f_code.co_filename == str(path):
-            found = place
-        place = place.tb_next
-    if found is None:
+    entry = error.__traceback__
+    own: TracebackType | None = None
+    while entry is not None:
+        if entry.tb_frame.f_code.co_filename == str(path):
+            own = entry
+        entry = entry.tb_next
+    if own is None:
         return f"{path.name}: {type(error).__name__}: {error}"
     linecache.checkcache(str(path))
-    line = linecache.getline(str(path), found.tb_lineno).strip()
-    said = _explained(found, error) or f"{type(error).__name__}: {error}"
-    return f"{path.name}:{found.tb_lineno}: {said}" + (f"\n    {line}" if line else "")
+    line = linecache.getline(str(path), own.tb_lineno).strip()
+    explanation = _explained(own, error) or f"{type(error).__name__}: {error}"
+    return f"{path.name}:{own.tb_lineno}: {explanation}" + (f"\n    {line}" if line else "")
 
 
 def _explained(place: TracebackType, error: BaseException) -> str | None:
@@ -128,8 +128,8 @@ def _written_with_sympy(node: ast.Call, function: Any, frame: FrameType) -> str 
     if name in _FORMULAS:
         return f"`{_FORMULAS[name].format(s=prefix, x=arguments[0] if arguments else 'x')}`{after}"
     name = _NAMES.get(name, name)
-    found = getattr(sympy, name, None)
-    if (isinstance(found, type) and issubclass(found, Basic)) or name in ("sqrt", "cbrt", "Pow"):
+    counterpart = getattr(sympy, name, None)
+    if (isinstance(counterpart, type) and issubclass(counterpart, Basic)) or name in ("sqrt", "cbrt", "Pow"):
         return f"`{prefix}{name}({', '.join(arguments)})`{after}"
     symbolic = any(isinstance(_value(item, frame), Basic) or isinstance(item, ast.Call | ast.BinOp) for item in node.args)
     return f"it with sympy's functions, such as {prefix}tanh, {prefix}Max or {prefix}Piecewise{after}" if symbolic else None
@@ -169,18 +169,18 @@ def _bad_signature(function: Any, written: str, message: str) -> str | None:
 def _unknown_name(name: str | None, frame: FrameType) -> str | None:
     if name is None:
         return None
-    said = f"the name `{name}` is not defined"
+    problem = f"the name `{name}` is not defined"
     if home := _home_of_name(name):
-        return f"{said}; write `from {home} import {name}`"
+        return f"{problem}; write `from {home} import {name}`"
     declared = [item for item, value in {**frame.f_globals, **frame.f_locals}.items() if isinstance(value, Basic)]
     if near := did_you_mean(name, declared):
-        return said + near
+        return problem + near
     common = ("exp", "log", "sqrt", "sin", "cos", "tan", "tanh", "sinh", "cosh", "sign", "Abs", "Max", "Min", "erf", "pi")
     known = {word.lower(): word for word in (*_public("eqsolve.language"), *common)}
     if close := difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.8):
         word = known[close[0]]
-        return f"{said}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
-    return f"{said}; declare it, for example by param({name!r})"
+        return f"{problem}; did you mean `{word}`? (`from {_home_of_name(word)} import {word}`)"
+    return f"{problem}; declare it, for example by param({name!r})"
 
 
 def _public(start: str = "") -> list[str]:
@@ -195,8 +195,8 @@ def _home_of_name(name: str) -> str | None:
         return "eqsolve"
     if name in eqsolve.laws.__all__:
         return "eqsolve.laws"
-    found = getattr(sympy, name, None)
-    return "sympy" if isinstance(found, Basic | type) or name in ("sqrt", "cbrt") else None
+    symbol = getattr(sympy, name, None)
+    return "sympy" if isinstance(symbol, Basic | type) or name in ("sqrt", "cbrt") else None
 
 
 def _bad_import(error: ImportError) -> str | None:

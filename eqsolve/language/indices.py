@@ -109,9 +109,9 @@ class Slot(Dummy):
 
     @classmethod
     def of(cls, name: str, indices: tuple[Any, ...] = (), axes: tuple[Any, ...] = ()) -> Slot:
-        made: Slot = cls(name, real=True)
-        made.indices, made.axes = indices, axes
-        return made
+        slot: Slot = cls(name, real=True)
+        slot.indices, slot.axes = indices, axes
+        return slot
 
 
 class Sum(Node):
@@ -164,9 +164,9 @@ class Contraction(Atom):
     """A sum as it was written, of which sympy sees nothing; see ``MemberSum``."""
 
     def __new__(cls, sum: Sum) -> Contraction:
-        made: Contraction = Basic.__new__(cls)
-        made.sum = sum
-        return made
+        contraction: Contraction = Basic.__new__(cls)
+        contraction.sum = sum
+        return contraction
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (self.sum,)
@@ -202,9 +202,9 @@ class MemberSum(Node):
 
 def sum_over(inner: Expr, over: Iterable[Index]) -> Expr:
     """Return a sum of what may not depend on some of its indices, or vanish."""
-    kept = [item for item in over if item in free_indices(inner)]
-    scale = Mul(*(item.size for item in over if item not in kept))
-    return scale * (Sum(inner, *kept) if kept else inner)
+    bound = [item for item in over if item in free_indices(inner)]
+    scale = Mul(*(item.size for item in over if item not in bound))
+    return scale * (Sum(inner, *bound) if bound else inner)
 
 
 def free_indices(expr: Basic) -> frozenset[Index]:
@@ -213,8 +213,8 @@ def free_indices(expr: Basic) -> frozenset[Index]:
         return frozenset((expr,))
     if not expr.args:
         return frozenset(item for entry in getattr(expr, "indices", ()) for item in entry.atoms(Index))
-    found = frozenset[Index]().union(*map(free_indices, expr.args))
-    return found - set(expr.over) if isinstance(expr, Sum) else found
+    free = frozenset[Index]().union(*map(free_indices, expr.args))
+    return free - set(expr.over) if isinstance(expr, Sum) else free
 
 
 def counts(axes: Iterable[Index]) -> tuple[int, ...]:
@@ -261,7 +261,8 @@ class TableSource:
             except (TypeError, ValueError):
                 raise ModelError(f"{where}: tables= takes arrays of numbers or a function for {', '.join(names)}") from None
             self.signature = tuple((item.shape, item.tobytes()) for item in self.source)
-        if any(not callable(it.source) or not {name, *it.arguments} <= {*self.arguments} for name, it in self.slopes.items()):
+        taken = {*self.arguments}
+        if any(not callable(slope.source) or not {name, *slope.arguments} <= taken for name, slope in self.slopes.items()):
             text = "derivatives of tables are functions of parameters that the tables are made of"
             raise ModelError(f"{where}: {text}, {', '.join(self.arguments)}: tables={{V: (function, {{a: its derivative}})}}")
 
@@ -283,21 +284,21 @@ class TableSource:
 
     def arrays(self, numbers: Mapping[str, float]) -> dict[str, Any]:
         """Return the tables by name, at given parameters."""
-        made = self.source
-        if callable(made):
-            made = made(**{name: numbers[name] for name in self.arguments})
-            made = (made,) if len(self.names) == 1 and not isinstance(made, tuple) else tuple(made)
-            if len(made) != len(self.names):
-                raise ParameterError(
-                    f"the function for the tables {', '.join(self.names)} returned {len(made)} of them; "
-                    f"expected {len(self.names)}"
-                )
-        return dict(zip(self.names, made, strict=True))
+        if not callable(self.source):
+            return dict(zip(self.names, self.source, strict=True))
+        tables = self.source(**{name: numbers[name] for name in self.arguments})
+        tables = (tables,) if len(self.names) == 1 and not isinstance(tables, tuple) else tuple(tables)
+        if len(tables) != len(self.names):
+            names = ", ".join(self.names)
+            raise ParameterError(
+                f"the function for the tables {names} returned {len(tables)} of them; expected {len(self.names)}"
+            )
+        return dict(zip(self.names, tables, strict=True))
 
 
 def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], TableSource | None]:
     """Return ``tables=`` in its stored form."""
-    where, made = user_location(), {}
+    where, sources = user_location(), {}
     for key, source in (values or {}).items():
         families = key if isinstance(key, tuple) else (key,)
         for item in families:
@@ -308,8 +309,8 @@ def read_tables(values: Mapping[Any, Any] | None) -> dict[tuple[Family, ...], Ta
                     + (f"; write the table alone, `{item.base}`" if entry else "")
                 )
         names = tuple(item.name for item in families)
-        made[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)
-    return made
+        sources[families] = source if isinstance(source, TableSource | None) else TableSource(names, source, where)
+    return sources
 
 
 # --- Putting numbers in place of indices.

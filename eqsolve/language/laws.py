@@ -95,13 +95,12 @@ class Law(Basic):
                 raise ParameterError(f"{here()}law {self}: {problem}; usage: {self.usage}")
 
     def _unusable(self) -> str | None:
-        numbers = [item for arg in self.args for item in (arg if isinstance(arg, Tuple) else (arg,))]
-        strange = [item for item in numbers if isinstance(item, Dict | BooleanAtom)]
-        if strange:
-            return f"a parameter must be a number, got {strange[0]}"
-        odd = [item for item in numbers if isinstance(item, Expr) and not (item.is_real and item.is_finite)]
-        odd = [item for item in odd if not item.free_symbols]
-        return f"a parameter must be a finite real number, got {odd[0]}" if odd else None
+        for item in (item for arg in self.args for item in (arg if isinstance(arg, Tuple) else (arg,))):
+            if isinstance(item, Dict | BooleanAtom):
+                return f"a parameter must be a number, got {item}"
+            if isinstance(item, Expr) and not item.free_symbols and not (item.is_real and item.is_finite):
+                return f"a parameter must be a finite real number, got {item}"
+        return None
 
     def _problem(self) -> str | None:
         if any(item.free_symbols or item.has(E) for item in self.numbers):
@@ -140,15 +139,15 @@ class Law(Basic):
 
     def numeric(self, digits: int | None = None) -> numeric.NumericLaw:
         """Return the law in floats, or in mpmath's numbers of some digits; only once the parameters are bound."""
-        made: dict[int | None, numeric.NumericLaw] = self.__dict__.setdefault("_numeric", {})
-        if digits not in made:
+        numeric_laws: dict[int | None, numeric.NumericLaw] = self.__dict__.setdefault("_numeric", {})
+        if digits not in numeric_laws:
             make, parts = self.make(), [part.numeric(digits) for part in self.parts]
             if digits is None:
-                made[digits] = make(*map(float, self.numbers), *parts)
+                numeric_laws[digits] = make(*map(float, self.numbers), *parts)
             else:
                 with mpmath.workdps(digits):
-                    made[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
-        return made[digits]
+                    numeric_laws[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
+        return numeric_laws[digits]
 
 
 # --- Laws of several constants at once: samples, and independent components.
@@ -376,8 +375,8 @@ class GaussBernoulli(Law, p=REQUIRED, variance=1):
 
     @staticmethod
     def scores(x: Expr, p: Expr, variance: Expr) -> tuple[Expr, ...]:
-        beside = (x**2 / variance - 1) / (2 * variance)
-        return Piecewise((-1 / (1 - p), Eq(x, 0)), (1 / p, True)), Piecewise((S.Zero, Eq(x, 0)), (beside, True))
+        of_variance = (x**2 / variance - 1) / (2 * variance)
+        return Piecewise((-1 / (1 - p), Eq(x, 0)), (1 / p, True)), Piecewise((S.Zero, Eq(x, 0)), (of_variance, True))
 
 
 class MarchenkoPastur(Law, delta=REQUIRED):
@@ -412,7 +411,7 @@ def law_names() -> dict[str, type[Law]]:
     return {name: globals()[name] for name in __all__}
 
 
-# --- Laws of driving processes beside `GP` and `White`.
+# --- Laws of driving processes in discrete time; `GP` and `White` are in `nodes`.
 class Telegraph(NoiseLaw):
     """Law of a signal that is 0 or 1: ``Telegraph(b, tau)`` is 1 with probability b.
 

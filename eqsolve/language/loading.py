@@ -43,13 +43,13 @@ def folders() -> Iterator[Path]:
 
 def find_files(places: Iterable[Path]) -> dict[str, Path]:
     """Return the files in folders that can be named, by name; of the same one twice, the first."""
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for folder in places:
         if folder.is_dir():
             for path in sorted(folder.glob("*.py")):
                 if path.stem.isidentifier() and not path.stem.startswith("_"):
-                    found.setdefault(path.stem, path)
-    return found
+                    files.setdefault(path.stem, path)
+    return files
 
 
 def list_models() -> list[ModelFile]:
@@ -123,16 +123,16 @@ def load(name: str | os.PathLike[str]) -> Model:
 
 def tables_of(file: str, names: tuple[str, ...]) -> Any:
     """Return where the tables of some names in a model file come from."""
-    found = {source.names: source for source in load(file).tables.values()}
-    return found[names]
+    sources = {source.names: source for source in load(file).tables.values()}
+    return sources[names]
 
 
 def loaded_files() -> list[str]:
-    """Return the model files that have run, and what they import from beside them."""
+    """Return the model files that have run, and what they import from their folders."""
     files = {path for path, *_ in LOADED}
-    beside = {str(Path(path).parent) for path in files}
+    own = {str(Path(path).parent) for path in files}
     modules = [getattr(module, "__file__", None) or "" for module in list(sys.modules.values())]
-    return sorted(files | {path for path in modules if str(Path(path).parent) in beside})
+    return sorted(files | {path for path in modules if str(Path(path).parent) in own})
 
 
 def read_model(value: Any, what: str) -> Model:
@@ -172,9 +172,8 @@ def _run(path: Path) -> Model:
     others = {name: item for name, item in vars(module).items() if isinstance(item, Model)}
     if model is None and others:
         name, other = list(others.items())[-1]
-        where = f" ({other.location})" if other.location else ""
-        said = f"its {other.kind} is called `{name}`{where}; write `model` for `{name}`"
-        raise ModelError(f"{path.name} declares no `model`: {said}")
+        called = f"its {other.kind} is called `{name}`{f' ({other.location})' if other.location else ''}"
+        raise ModelError(f"{path.name} declares no `model`: {called}; write `model` for `{name}`")
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")
     if not isinstance(model, Model):

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from operator import methodcaller
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, TypeVar
 
 import sympy
 from sympy import Basic, Expr, S, Symbol, SympifyError, sympify
@@ -19,6 +19,8 @@ from eqsolve.language.laws import IN_STEPS, exact_start, exact_value
 from eqsolve.language.source import Location, Order, user_location, written_order
 from eqsolve.language.symbols import Head, Named, Parameter, Random, Time, Value, as_expression
 from eqsolve.verbs import lazy_import
+
+N = TypeVar("N", bound=Named)
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
@@ -268,30 +270,24 @@ class Model(Mapping[str, Equation]):
                 )
             if equation.key in seen and self.kind == "System":
                 both = (seen[equation.key], equation)
-                at_start = [item for item in both if item.target is not None and not item.target.has(Time)]
                 fix = "keep one, or give them different left-hand sides"
-                if at_start:
+                if any(item.target is not None and not item.target.has(Time) for item in both):
                     fix = f"a value at the start belongs into init={{{equation.key}: ...}}, not into an equation"
                 raise ModelError(f"two equations for `{equation.key}`: {both[0].location} and {both[1].location}; {fix}")
             seen[equation.key] = equation
         return equations
 
     def _collect_names(self) -> dict[str, Named | Head]:
-        found: dict[str, Named | Head] = {}
+        names: dict[str, Named | Head] = {}
         for leaf in leaves(tuple(getattr(self, field) for field in self.content)):
             for item in symbols_in(leaf):
-                other = found.setdefault(item.name, item)
-                if other != item and type(other) is type(item) and isinstance(item, Named):
-                    raise ModelError(
-                        f"{self.location}: `{item.name}` is declared twice in different ways in model `{self.name}`; "
-                        "declare it once, with one domain and one law"
-                    )
-                if other != item:
-                    raise ModelError(
-                        f"{self.location}: `{item.name}` is both a {other.kind_name} and a {item.kind_name} "
-                        f"in model `{self.name}`; give them different names"
-                    )
-        return found
+                if (other := names.setdefault(item.name, item)) != item:
+                    if type(other) is type(item) and isinstance(item, Named):
+                        what, fix = "declared twice in different ways", "declare it once, with one domain and one law"
+                    else:
+                        what, fix = f"both a {other.kind_name} and a {item.kind_name}", "give them different names"
+                    raise ModelError(f"{self.location}: `{item.name}` is {what} in model `{self.name}`; {fix}")
+        return names
 
     # --- a value
     def __setattr__(self, name: str, value: Any) -> None:
@@ -340,13 +336,17 @@ class Model(Mapping[str, Equation]):
         for part in parts:
             if part not in self.names:
                 raise ModelError(f"model `{self.name}` has no symbol `{part}`{did_you_mean(part, self.names)}")
-        found = tuple(self.names[part] for part in parts)
-        return found[0] if len(found) == 1 else found
+        chosen = tuple(self.names[part] for part in parts)
+        return chosen[0] if len(chosen) == 1 else chosen
+
+    def of_kind(self, kind: type[N]) -> tuple[N, ...]:
+        """Return the symbols and functions of a kind in order of their names."""
+        return tuple(item for _, item in sorted(self._named.items()) if isinstance(item, kind))
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters in order of their names."""
-        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Parameter) and not item.indices)
+        return tuple(item for item in self.of_kind(Parameter) if not item.indices)
 
     @property
     def is_indexed(self) -> bool:
@@ -366,7 +366,7 @@ class Model(Mapping[str, Equation]):
     @property
     def randoms(self) -> tuple[Random, ...]:
         """The random constants in order of their names."""
-        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Random))
+        return self.of_kind(Random)
 
     @property
     def settable(self) -> dict[str, Parameter | Random]:
@@ -380,7 +380,7 @@ class Model(Mapping[str, Equation]):
 
     @property
     def time_symbols(self) -> tuple[Time, ...]:
-        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Time))
+        return self.of_kind(Time)
 
     @property
     def label(self) -> str:
@@ -448,16 +448,16 @@ class Model(Mapping[str, Equation]):
             case "defaults":
                 for key in value or ():
                     if not isinstance(key, Parameter | Random):
-                        said = f"defaults= maps parameters to values, got the key `{key}`; use the symbol itself"
-                        raise ModelError(f"{where}: {said}")
+                        expected = "defaults= maps parameters to values"
+                        raise ModelError(f"{where}: {expected}, got the key `{key}`; use the symbol itself")
                 return Table({key: exact_start(entry) for key, entry in (value or {}).items()})
             case "tables":
                 return Table(read_tables(value))
             case "conditions":
-                for item in (made := tuple(value)):
+                for item in (conditions := tuple(value)):
                     if not isinstance(item, Relational):
                         raise ModelError(f"{where}: conditions= takes inequalities such as `delta > 1`, got {item!r}")
-                return made
+                return conditions
             case "cases" | "law_of":  # a name alone is taken whatever the parameters are
                 pairs = [(True, value)] if isinstance(value, str) else value if isinstance(value, Iterable) else [value]
                 for pair in (pairs := list(pairs)):
@@ -488,18 +488,18 @@ class Model(Mapping[str, Equation]):
         """Return the model with symbols replaced by expressions or numbers, by symbol or by name."""
         if not isinstance(values, Mapping | None):
             raise ModelError(f"{user_location()}: subs takes values by symbol or name, such as {{alpha: 0.3}}; got {values!r}")
-        mapping = {(self.symbols(k) if isinstance(k, str) else k): exact_value(v) for k, v in (values or {}).items()}
-        mapping.update({self.symbols(key): exact_value(value) for key, value in by_name.items()})
+        given = {**(values or {}), **by_name}.items()
+        mapping = {(self.symbols(key) if isinstance(key, str) else key): exact_value(value) for key, value in given}
         mapping = through_laws(mapping, self.randoms)
         # one by one takes minutes where many numbers of tables vanish
         change = methodcaller("xreplace" if len(mapping) > len(self.equations) + 20 else "subs", mapping)
         content = {field: transform(getattr(self, field), change) for field in self.content if field != "defaults"}
         content["defaults"] = Table((k, v) for k, v in self.defaults.items() if k not in mapping)
         content["clock"] = None if self.clock is None else self.clock.subs(mapping)
+        for condition, value in zip(self.conditions, content["conditions"], strict=True):
+            if value == False:  # noqa: E712  (sympy's truth value)
+                raise ModelError(f"model `{self.name}` holds for {condition} only ({self.location})")
         content["conditions"] = tuple(item for item in content["conditions"] if item != True)  # noqa: E712
-        if any(item == False for item in content["conditions"]):  # noqa: E712  (sympy's truth values)
-            broken = next(item for item in self.conditions if item.subs(mapping) == False)  # noqa: E712
-            raise ModelError(f"model `{self.name}` holds for {broken} only ({self.location})")
         return self._with(**content)
 
     # --- display
@@ -549,17 +549,16 @@ def mapper(mapping: Mapping[Basic, Basic]) -> Callable[[Any], Any]:
 
 
 def _latex_of(observables: Any, location: Location | None) -> dict[str, str]:
-    """Return the LaTeX names given beside the expressions of observables."""
-    made = {}
-    for key, value in observables.items() if isinstance(observables, Mapping) else ():
-        if isinstance(value, tuple) and len(value) == 2:
-            if not isinstance(value[1], str) or not value[1].strip():
-                raise ModelError(
-                    f"{location}: observable `{key}`: beside the expression stands its LaTeX, a text such as "
-                    f"r'E_\\mathrm{{test}}'; got {value[1]!r}"
-                )
-            made[str(key)] = value[1].strip().strip("$")
-    return made
+    """Return the LaTeX names given with the expressions of observables."""
+    pairs = observables.items() if isinstance(observables, Mapping) else ()
+    texts = {key: value[1] for key, value in pairs if isinstance(value, tuple) and len(value) == 2}
+    for key, text in texts.items():
+        if not isinstance(text, str) or not text.strip():
+            raise ModelError(
+                f"{location}: observable `{key}`: beside the expression stands its LaTeX, a text such as "
+                f"r'E_\\mathrm{{test}}'; got {text!r}"
+            )
+    return {str(key): text.strip().strip("$") for key, text in texts.items()}
 
 
 def expressions(values: Mapping[Any, Any] | None, location: Location | None, what: str) -> Table:

@@ -307,10 +307,10 @@ def _derive(J: Expr, y: Plain, x: Dummy, t: Expr) -> tuple[Expr, Expr]:
 def _side(J: Expr, y: Plain, direction: int) -> Expr:
     """Return J on one side of 0."""
     inside = J.replace(Abs, lambda arg: direction * arg if arg == y else Abs(arg))
-    made: Expr = inside.replace(sign, lambda arg: S(direction) if arg == y else sign(arg))
-    if made.has(Abs, sign):
+    one_side: Expr = inside.replace(sign, lambda arg: S(direction) if arg == y else sign(arg))
+    if one_side.has(Abs, sign):
         raise ModelError(f"{user_location()}: proximal takes a penalty with a kink at 0 only, got `{J}`")
-    return made
+    return one_side
 
 
 def _solved(J: Expr, y: Plain, x: Dummy, t: Expr, domain: tuple[Expr, Expr]) -> Expr:

@@ -1,6 +1,7 @@
 """Equations as text and as LaTeX, with the terms in the order in which they were written."""
 
 import functools
+from collections import ChainMap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple, TypeVar
 
@@ -13,10 +14,10 @@ from sympy.printing.str import StrPrinter
 from eqsolve.language.laws import Law
 from eqsolve.language.model import Equation, Model
 from eqsolve.language.source import Order
-from eqsolve.language.symbols import Head, Named, Plain, Time, default_latex, meanings
+from eqsolve.language.symbols import Head, Named, Parameter, Plain, Random, Time, default_latex, meanings
 from eqsolve.language.system import Cases, FixedPoint, Flow, Singularity, System
 
-# --- What is made once for a model and kept, by identity: comparing models is symbolic work.
+# --- A cache of what is derived from a model, by identity: comparing models is symbolic work.
 M = TypeVar("M")
 T = TypeVar("T")
 _KEPT: dict[str, dict[int, tuple[Any, Any]]] = {}
@@ -43,9 +44,9 @@ def all_kept() -> dict[str, list[tuple[Any, Any]]]:
     return {name: list(table.values()) for name, table in _KEPT.items()}
 
 
-def take_kept(kept: dict[str, list[tuple[Any, Any]]]) -> None:
+def take_kept(entries: dict[str, list[tuple[Any, Any]]]) -> None:
     """Keep what another process had kept."""
-    for name, pairs in kept.items():
+    for name, pairs in entries.items():
         _KEPT.setdefault(name, {}).update({id(pair[0]): pair for pair in pairs})
 
 
@@ -55,10 +56,7 @@ def latex_names(models: Iterable[Model]) -> dict[str, str]:
 
     Of several models, such as a rate and the fixed point behind it, the first that has a name decides.
     """
-    found: dict[str, str] = {}
-    for model in models:
-        found = {**_names(model), **found}
-    return found
+    return dict(ChainMap(*map(_names, models)))
 
 
 @kept_by_model
@@ -99,9 +97,8 @@ class _Written:
 
     def _print_Mul(self, expr: Mul) -> str:
         factors = self.parts(expr)
-        if factors is None:
-            opposite = self.parts(-expr)
-            factors = [S.NegativeOne, *opposite] if opposite else None
+        if factors is None and (opposite := self.parts(-expr)):
+            factors = [S.NegativeOne, *opposite]
         if factors is None or Mul(*factors) != expr:
             return str(super()._print_Mul(expr))  # type: ignore[misc]
         sign, above, below = 1, [], []
@@ -112,11 +109,10 @@ class _Written:
                 below.append(factor.base**-factor.exp)
             elif factor.is_Rational and factor.p == 1 and factor.q != 1:
                 below.append(S(factor.q))
-            elif factor.is_Mul and factor.could_extract_minus_sign():
-                sign = -sign
-                above.append(-factor)
             elif factor != 1:
-                above.append(factor)
+                negative = factor.is_Mul and factor.could_extract_minus_sign()
+                sign = -sign if negative else sign
+                above.append(-factor if negative else factor)
         body = self.fraction(above, below)  # type: ignore[attr-defined]
         return f"-{body}" if sign < 0 else str(body)
 
@@ -157,14 +153,13 @@ class _Latex(_Written, LatexPrinter):
     def fraction(self, above: list[Expr], below: list[Expr]) -> str:
         level = PRECEDENCE["Mul"]
 
-        def product(items: list[Expr], alone: bool) -> str:
-            if len(items) == 1 and alone:
-                return str(self._print(items[0]))
+        def product(items: list[Expr]) -> str:
             return " ".join(self.bracket(item, level) for item in items) or "1"
 
         if not below:
-            return product(above, alone=False)
-        return rf"\frac{{{product(above, alone=True)}}}{{{product(below, alone=True)}}}"
+            return product(above)
+        top, bottom = (self._print(items[0]) if len(items) == 1 else product(items) for items in (above, below))
+        return rf"\frac{{{top}}}{{{bottom}}}"
 
     def _print_Derivative(self, expr: Derivative) -> str:
         mark = r"\mathrm{d}" if len(expr.expr.args) <= 2 else r"\partial"
@@ -226,9 +221,9 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     shorten = _shortener(model)
     equations = [equation.changed(shorten) for equation in model.equations]
     variables = model.variables
-    said = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
+    quantities = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
     drawn: list[Line] = [(item, "~", item.law) for item in model.randoms if item.law is not None]
-    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in said.items()]
+    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in quantities.items()]
     if isinstance(model, System):
         laws: list[Line] = [(key, "~", law) for key, law in model.laws.items()]
         sections.append(("where", laws + [line for line in drawn if line[0] not in model.laws]))
@@ -286,23 +281,26 @@ class Shown:
         """Return titles and, under each, lines as (left, relation, right); the equations come first."""
         equations, sections = _lines(self.model)
         pairs = [equation_text(equation) for equation in equations]
-        made = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
-        made += [(title, [(_side(left), rel, _right(right, rel)) for left, rel, right in lines]) for title, lines in sections]
-        return made
+        shown = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
+        shown += [(title, [(_side(left), rel, _right(right, rel)) for left, rel, right in lines]) for title, lines in sections]
+        return shown
 
     def text(self) -> str:
         """Return the equations aligned at their equality signs."""
         sections = self.sections()
         width = max((len(left) for _, lines in sections for left, _, _ in lines), default=0)
-        out = []
-        said = {item.name: meanings(self.model.file).get(item, "") for item in (*self.model.parameters, *self.model.randoms)}
+        text = []
+        known = {
+            item.name: meaning for item, meaning in meanings(self.model.file).items() if isinstance(item, Parameter | Random)
+        }
         for title, lines in sections:
-            out.append(title)
-            notes = [said.get(left, "") if title in ("defaults", "where") else "" for left, _, _ in lines]
-            room = max((len(right) for (_, _, right), note in zip(lines, notes, strict=True) if note), default=0)
-            for (left, relation, right), note in zip(lines, notes, strict=True):
-                out.append(f"  {left:>{width}} {relation} " + (f"{right:<{room}}  ({note})" if note else right))
-        return "\n".join(out)
+            text.append(title)
+            notes = known if title in ("defaults", "where") else {}
+            room = max((len(right) for left, _, right in lines if left in notes), default=0)
+            for left, relation, right in lines:
+                end = f"{right:<{room}}  ({notes[left]})" if left in notes else right
+                text.append(f"  {left:>{width}} {relation} {end}")
+        return "\n".join(text)
 
     def latex(self) -> str:
         """Return an ``align`` environment with the equations, then what else the model states."""

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from traceback import walk_stack
 from types import FrameType
 from typing import Any
 
@@ -49,12 +50,10 @@ def _calls(text: str) -> list[ast.Call]:
 
 def user_frame() -> FrameType | None:
     """Return the innermost frame that belongs to the user, neither to eqsolve nor to sympy."""
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
+    for frame, _ in walk_stack(sys._getframe(1)):
         name = frame.f_code.co_filename
         if not name.startswith(_INSIDE) or name.startswith(_OUTSIDE):
             return frame
-        frame = frame.f_back
     return None
 
 

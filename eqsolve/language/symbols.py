@@ -54,8 +54,8 @@ def _member_name(name: str, latex: str, indices: tuple[Any, ...]) -> tuple[str, 
     """Return name and LaTeX of a member, ``phi[k]``, φ_{k}; its indices join a subscript that is there."""
     if not indices:
         return name, latex
-    found = re.fullmatch(r"(.*)_\{(.*?)\}(\^.*|'*)", latex)
-    head, inside, rest = found.groups() if found else (latex, "", "")
+    subscripted = re.fullmatch(r"(.*)_\{(.*?)\}(\^.*|'*)", latex)
+    head, inside, rest = subscripted.groups() if subscripted else (latex, "", "")
     subscript = ",".join(filter(None, (inside, *map(latex_text, indices))))
     return f"{name}[{', '.join(map(str, indices))}]", f"{head}_{{{subscript}}}{rest}"
 
@@ -136,9 +136,9 @@ class Named(Declared, Symbol, kind="symbol"):
         member: Place = ((), ()), **assumptions: bool,
     ) -> Named:  # fmt: skip
         check_name(name, cls.kind_name)
-        for word in assumptions:
-            if not isinstance(assumptions[word], bool | None):
-                raise ModelError(f"{here()}`{name}`: {word}= takes True or False, got {assumptions[word]!r}")
+        for word, truth in assumptions.items():
+            if not isinstance(truth, bool | None):
+                raise ModelError(f"{here()}`{name}`: {word}= takes True or False, got {truth!r}")
             if word not in _ASSUMPTIONS:
                 raise ModelError(f"{here()}`{name}`: there is no assumption `{word}`{did_you_mean(word, _ASSUMPTIONS)}")
         assumptions.setdefault("real", True)
@@ -160,7 +160,7 @@ class Named(Declared, Symbol, kind="symbol"):
         return (*super()._hashable_content(), self.latex_name, self.extra, self.axes)
 
     def changed(self, extra: tuple[Any, ...] | None = None, place: Place | None = None) -> Any:
-        """Return the same with something else beside its name, or as a member at another place."""
+        """Return the same with another ``extra``, or as a member at another place."""
         parts = self.extra if extra is None else extra, place or (self.axes, self.indices)
         return type(self)(self.base, self.own_latex, *parts, **self._assumptions_orig)
 
@@ -176,14 +176,14 @@ MEANINGS: dict[str, dict[Named, str]] = {}
 _INHERITED: set[tuple[str, str]] = set()
 
 
-def tell_meanings(told: Mapping[Named, str], *, inherited: str = "") -> None:
+def tell_meanings(words: Mapping[Named, str], *, inherited: str = "") -> None:
     """Keep what symbols mean in the user's file that is running; what it says itself goes before what it inherits.
 
     ``inherited`` is the file that it inherits from: looked at once, since merging compares symbols.
     """
-    if told and (place := user_location()) is not None and (place.file, inherited) not in _INHERITED:
+    if words and (place := user_location()) is not None and (place.file, inherited) not in _INHERITED:
         known = MEANINGS.get(place.file, {})
-        MEANINGS[place.file] = {**told, **known} if inherited else {**known, **told}
+        MEANINGS[place.file] = {**words, **known} if inherited else {**known, **words}
         if inherited:
             _INHERITED.add((place.file, inherited))
 
@@ -358,9 +358,9 @@ class CrossCorrelation(Correlation, kind="cross-correlation"):
     other: tuple[str, str]
 
     def __new__(cls, name: str, latex: str, other: tuple[str, str]) -> CrossCorrelation:
-        made: CrossCorrelation = super().__new__(cls, name, latex)
-        made.other = other
-        return made
+        correlation: CrossCorrelation = super().__new__(cls, name, latex)
+        correlation.other = other
+        return correlation
 
     def __getnewargs__(self) -> tuple[Any, ...]:
         return (self.name, self.latex_name, self.other)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sympy import Basic, Derivative, Expr, S, Tuple
@@ -181,7 +182,6 @@ def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
     second = [item for item in eqs if is_second_order(item)] if isinstance(eqs, tuple) else []
     if not second:
         return eqs, init, observables
-    given = dict(init or {}) if isinstance(init, Mapping | None) else {}
     velocities: dict[str, Head] = {}
     for item in second:
         head = item.head
@@ -194,35 +194,33 @@ def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
         )
 
     def velocity(value: Value) -> Value:
-        found = velocities[value.head.base]
-        return (found.member(value.head.indices) if value.head.indices else found)(*value.moments)
+        return velocities[value.head.base].member(value.head.indices)(*value.moments)
 
     def put(expr: Any) -> Any:
         if isinstance(expr, Derivative) and isinstance(expr.expr, Value) and expr.expr.head.base in velocities:
             return velocity(expr.expr)
-        # (under an integral derivatives stay: solvers of memory read them)
-        return (
-            expr if not isinstance(expr, Basic) or isinstance(expr, Int) or not expr.args else expr.func(*map(put, expr.args))
-        )
+        if isinstance(expr, Int) or not isinstance(expr, Basic) or not expr.args:
+            return expr  # under an integral derivatives stay: solvers of memory read them
+        return expr.func(*map(put, expr.args))
 
-    made: list[Any] = []
+    first: list[Any] = []
     for item in eqs:
         if item in second:
-            place, speed, time = item.target, velocity(item.target), item.time
-            made.append(Equation(Derivative(place, time, evaluate=False), speed, item.location))
-            item = Equation(Derivative(speed, time, evaluate=False), put(item.rhs), item.location)
-        elif isinstance(item, Equation):
-            item = Equation(item.lhs, put(item.rhs), item.location, item.order)
-        made.append(item)
+            speed = velocity(item.target)
+            first.append(Equation(Derivative(item.target, item.time, evaluate=False), speed, item.location))
+            first.append(Equation(Derivative(speed, item.time, evaluate=False), put(item.rhs), item.location))
+        else:
+            first.append(replace(item, rhs=put(item.rhs)) if isinstance(item, Equation) else item)
+    given = init if isinstance(init, Mapping) else {}
     starts = {(put(key).head if isinstance(key, Derivative) else key): value for key, value in given.items()}
     for item in second:
-        if not any(getattr(key, "base", "") == velocities[item.defined.head.base].base for key in starts):
+        if velocities[item.defined.head.base].base not in {getattr(key, "base", "") for key in starts}:
             raise ModelError(
                 f"{item.label} is of second order and needs the velocity at the start: "
                 f"init={{{item.target}.diff({item.time}): 0}}"
             )
     seen = {key: put(value) for key, value in observables.items()} if isinstance(observables, Mapping) else observables
-    return tuple(made), starts, seen
+    return tuple(first), starts, seen
 
 
 def _laws(values: Mapping[Any, Any] | None, where: Location | None) -> Table:
@@ -348,16 +346,14 @@ class Flow(Model):
         cite: str | None = None,
     ) -> None:  # fmt: skip
         if isinstance(drift, Mapping):
-            forces = {item: given for item, given in drift.items() if isinstance(item, Acceleration)}
-            drift = {item: given for item, given in drift.items() if item not in forces}
-            for item, force in forces.items():
+            for item in [item for item in drift if isinstance(item, Acceleration)]:
                 place, speed = item.extra
                 if speed not in state:
                     raise ModelError(
                         f"{user_location()}: flow `{name}`: the drift of `{place}` is of second order and needs the velocity "
                         f"at the start: state={{{place}.diff(t): 0}}"
                     )
-                drift |= {place: speed, speed: force}
+                drift = {key: force for key, force in drift.items() if key != item} | {place: speed, speed: drift[item]}
         self._declare(name, (), locals())
         paired = ("weights", "fields", "loss_gradient", "gradients")
         if len({len(getattr(self, part)) for part in paired}) != 1:
@@ -375,8 +371,8 @@ class Flow(Model):
     def time_symbols(self) -> tuple[Time, ...]:
         """The times that expressions are at; covariances of noises have a second one."""
         parts = tuple(getattr(self, part) for part in self.content if part != "laws")
-        found = {item for leaf in leaves(parts) for item in leaf.atoms(Time)}
-        return tuple(sorted(found, key=str))
+        times = {item for leaf in leaves(parts) for item in leaf.atoms(Time)}
+        return tuple(sorted(times, key=str))
 
     @property
     def running_time(self) -> Time:
@@ -392,8 +388,8 @@ class Flow(Model):
         """Return the noises that ``"loss_gradient"`` (per sample) or ``"drift"`` (per coordinate) reads."""
         value = getattr(self, part)
         expressions = value.values() if isinstance(value, Table) else value
-        found = {item.head for expr in expressions for item in expr.atoms(Value)}
-        return tuple(key for key in self.laws if key in found)
+        heads = {item.head for expr in expressions for item in expr.atoms(Value)}
+        return tuple(key for key in self.laws if key in heads)
 
     # --- what follows from a flow
     def _derived(self, verb: str, *given: Any) -> Any:
@@ -519,10 +515,8 @@ class Flow(Model):
             case "ratio":
                 return Parameter("delta", positive=True) if value is None else value
             case "substitute":
-                return Table(
-                    (_member(key, State, where, field), None if entry is None else as_expression(entry, "substitute="))
-                    for key, entry in (value or {}).items()
-                )
+                pairs = [(_member(k, State, where, field), v) for k, v in (value or {}).items()]
+                return Table((k, None if v is None else as_expression(v, "substitute=")) for k, v in pairs)
         return super()._normalise(field, value)
 
 
@@ -645,7 +639,7 @@ class FixedPoint(Model):
     @property
     def unknowns(self) -> tuple[Unknown, ...]:
         """The scalar unknowns in order of their names."""
-        return tuple(item for _, item in sorted(self.names.items()) if isinstance(item, Unknown))
+        return self.of_kind(Unknown)
 
 
 class Cases(Model):
@@ -656,7 +650,7 @@ class Cases(Model):
     cases
         Pairs (condition, model's name); conditions are inequalities between parameters, joined by ``&`` or ``|``.
     defaults
-        Values of parameters, handed on to the model that is chosen.
+        Values of parameters, passed to the model that is chosen.
     """
 
     cases: tuple[tuple[Any, str], ...]
@@ -694,11 +688,11 @@ class Singularity(Model):
         variables: Mapping[str, Any] | None = None, conditions: Iterable[Any] = (),
         cite: str | None = None,
     ) -> None:  # fmt: skip
-        roles = (("variable", variable), ("unknown", unknown))
-        for role, item in roles:
+        roles = {"variable": variable, "unknown": unknown}
+        for role, item in roles.items():
             if not isinstance(item, Unknown):
                 raise ModelError(f"{user_location()}: {role}= takes a symbol made by unknown(), got `{item}`")
         self._declare(name, [transform], locals())
-        for role, item in roles:
+        for role, item in roles.items():
             if item not in (transform.lhs - transform.rhs).free_symbols:
                 raise ModelError(f"{transform.label}: the {role} `{item}` does not appear in the transform equation")

@@ -50,8 +50,9 @@ class Placement:
     def normal(self, known: Array) -> Array:
         """Return a vector of normal quantiles, orthogonal to known directions and to those before, of the mean length."""
         values = special.ndtri((np.arange(self.size) + 0.5) / self.size)[self.order()]
+        # orthogonal to all others too: vectors that are correlated by chance are what makes finite draws scatter
         before = np.linalg.qr(np.column_stack([known, *self.placed]))[0]
-        for _ in range(2):
+        for _ in range(2):  # the second projection removes the rounding error of the first
             values -= before @ (values @ before)
         values *= math.sqrt((self.size - known.shape[1]) / (values @ values))
         self.placed.append(values)
@@ -95,6 +96,7 @@ class GaussianMatrix:
         direction = _outside(vector, self.along[side], self.most)
         if direction is not None:
             other, images = self.along[1 - side], self.images[1 - side]
+            # the part in the span of the other side is known from Xᵀ there, the rest is independent and normal
             image = other @ (direction @ images) + self.scale * self.sides[side].normal(other)
             self.along[side] = np.column_stack([self.along[side], direction])
             self.images[side] = np.column_stack([self.images[side], image])
@@ -120,6 +122,7 @@ class GaussianMatrix:
         n, d = len(back), len(ahead)
         drawn = draw_rows(lambda stream, rows: stream.standard_normal((rows, d)), rng, n, d, self.backend, threads)
         drawn *= self.scale
+        # given what is known, X is random only between the complements of both spans
         drawn -= back @ (back.T @ drawn)
         drawn -= (drawn @ ahead) @ ahead.T
         drawn += self.known()
@@ -169,11 +172,6 @@ class Features:
     law: Law | None = None
     matrix: Array | None = None  # the fixed matrix, or None
 
-    @property
-    def shape(self) -> tuple[int, int] | None:
-        """Return (n, d) of a fixed matrix."""
-        return None if self.matrix is None else (self.matrix.shape[0], self.matrix.shape[1])
-
     def draw(self, rng: np.random.Generator, n: int, d: int, backend: Backend = CPU, threads: int = 1) -> Any:
         """Return an n × d matrix on a backend; the numbers are the same for any backend and any number of threads."""
         if self.matrix is not None:
@@ -208,14 +206,14 @@ def draw_rows(
     parts = [slice(low, min(low + rows, n)) for low in range(0, n, rows)]
     if len(parts) == 1:
         return backend.put(draw(rng, n))
-    made = backend.arrays.empty((n, d))
+    matrix = backend.arrays.empty((n, d))
 
     def fill(part: slice, stream: np.random.Generator) -> None:
-        made[part] = backend.put(draw(stream, part.stop - part.start))
+        matrix[part] = backend.put(draw(stream, part.stop - part.start))
 
     with ThreadPoolExecutor(max(1, threads)) as pool:
         list(pool.map(fill, parts, [rng, *rng.spawn(len(parts) - 1)]))
-    return made
+    return matrix
 
 
 def read_data(given: Any) -> Features:
@@ -271,6 +269,6 @@ def _checked(given: Any, what: str) -> Array:
         )
     size = float(np.mean(matrix**2)) * matrix.shape[1]
     if not 0.5 < size < 2:
-        told = "%s: d times the mean square of the entries is %.3g; the theory is for variance 1/d, so divide by %.6g"
-        logger.warning(told, what, size, size**0.5)
+        warning = "%s: d times the mean square of the entries is %.3g; the theory is for variance 1/d, so divide by %.6g"
+        logger.warning(warning, what, size, size**0.5)
     return matrix

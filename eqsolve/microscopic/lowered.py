@@ -1,7 +1,7 @@
 """A flow with its parameters bound, as array functions: drift, observables, and products with its Jacobian."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +14,7 @@ from eqsolve.language.binding import Binding
 from eqsolve.language.laws import Law, Resampled, Telegraph
 from eqsolve.language.nodes import GP, E, White
 from eqsolve.language.printing import kept_by_model
-from eqsolve.language.symbols import Field, Gradient, Process, Random, State, Time
+from eqsolve.language.symbols import Field, Gradient, Process, Random, Time
 from eqsolve.language.system import Flow
 from eqsolve.numerics.arrays import Array, integrator
 from eqsolve.numerics.backend import CPU, Backend, demand_memory
@@ -43,7 +43,7 @@ class _Past:
 
     times: list[float] = field(default_factory=list)
     coordinates: list[Array] = field(default_factory=list)
-    factor: Factor = field(default_factory=lambda: Factor(np.zeros((64, 64))))
+    factor: Factor = field(default_factory=lambda: Factor(np.zeros((64, 64))))  # its rows are doubled when they are full
 
 
 class Noises:
@@ -54,21 +54,21 @@ class Noises:
         assert isinstance(flow, Flow)
         self.sizes, self.seed = sizes, seed
         self.laws: dict[Process, Any] = {item: flow.laws[item] for item in sizes}
-        self.made: dict[Process, Any] = {}
+        self.lowered: dict[Process, Any] = {}
         for item, law in self.laws.items():
             match law:
                 case Resampled():
-                    self.made[item] = binding.apply(law.law).numeric()
+                    self.lowered[item] = binding.apply(law.law).numeric()
                 case Telegraph():
-                    self.made[item] = tuple(float(binding.apply(part)) for part in law.args)
+                    self.lowered[item] = tuple(float(binding.apply(part)) for part in law.args)
                 case White():
                     clocks = [entry for entry in law.strength.free_symbols if isinstance(entry, Time)]
-                    self.made[item] = lower([binding.apply(law.strength)], clocks or [Time("t")])
+                    self.lowered[item] = lower([binding.apply(law.strength)], clocks or [Time("t")])
                 case GP():
                     times = sorted(law.covariance.atoms(Time), key=str) or [Time("t"), Time("t'")]
                     centre = sorted(law.mean.atoms(Time), key=str) or [Time("t")]
                     kernel = lower([binding.apply(law.covariance)], times)
-                    self.made[item] = (kernel, lower([binding.apply(law.mean)], centre))
+                    self.lowered[item] = (kernel, lower([binding.apply(law.mean)], centre))
         self.begin()
 
     def begin(self) -> dict[Process, Array]:
@@ -80,26 +80,26 @@ class Noises:
         return {item: np.full(size, self._mean(item)) for item, size in self.sizes.items()}
 
     def _mean(self, item: Process) -> float:
-        law, made = self.laws[item], self.made[item]
+        law, lowered = self.laws[item], self.lowered[item]
         if isinstance(law, Resampled):
-            values, weights = made.rule(64)
+            values, weights = lowered.rule(64)
             return float(weights @ values)
         if isinstance(law, Telegraph):
-            return float(made[0])
-        return float(made[1](0.0)[0]) if isinstance(law, GP) else 0.0
+            return float(lowered[0])
+        return float(lowered[1](0.0)[0]) if isinstance(law, GP) else 0.0
 
     def draw(self, time: float, length: float, *, fresh: bool = True) -> dict[Process, Array]:
         """Return the noises at a time, for a step of some length; those without memory stay as they are unless ``fresh``."""
         for item, size in self.sizes.items():
-            law, made = self.laws[item], self.made[item]
+            law, lowered = self.laws[item], self.lowered[item]
             match law:
                 case Resampled() if fresh:
-                    self.now[item] = np.asarray(made.sample(self.rng, size), dtype=float)
+                    self.now[item] = np.asarray(lowered.sample(self.rng, size), dtype=float)
                 case White() if fresh:
-                    strength = float(made(time)[0])
+                    strength = float(lowered(time)[0])
                     self.now[item] = math.sqrt(max(strength, 0.0) / length) * self.rng.standard_normal(size)
                 case Telegraph():
-                    self._switch(item, size, time, *made)
+                    self._switch(item, size, time, *lowered)
                 case GP():
                     self._continue(item, size, time)
         return self.now
@@ -114,7 +114,7 @@ class Noises:
 
     def _continue(self, item: Process, size: int, time: float) -> None:
         """Draw a Gaussian process at one more time, given all before."""
-        past, (covariance, mean) = self.past[item], self.made[item]
+        past, (covariance, mean) = self.past[item], self.lowered[item]
         if past.times and time <= past.times[-1]:
             return
         past.times.append(time)
@@ -131,47 +131,6 @@ class Noises:
         self.now[item] = float(mean(time)[0]) + row @ np.array(past.coordinates)
 
 
-Function = Callable[..., list[Any]]
-
-
-@dataclass(frozen=True, eq=False)
-class Average:
-    """An expectation as a mean over coordinates or over samples."""
-
-    on_samples: bool
-    values: Function
-
-
-@dataclass(frozen=True, eq=False)
-class LoweredFlow:
-    """The functions of one flow. ``moving`` are the weights that change in time.
-
-    Arguments of coordinate functions: t, states, the gradients in a drift, coordinate constants, coordinate noises; of sample
-    functions: t, fields, sample constants, sample noises.
-    """
-
-    flow: Flow
-    binding: Binding
-    time: Basic
-    states: tuple[State, ...]
-    moving: tuple[int, ...]
-    coordinate_randoms: tuple[Random, ...]
-    sample_randoms: tuple[Random, ...]
-    coordinate_noises: tuple[Process, ...]
-    sample_noises: tuple[Process, ...]
-    weights: Function
-    losses: Function
-    drift: Function
-    averages: tuple[Average, ...]
-    observables: Function
-    variables: Function
-    variable_names: tuple[str, ...]
-
-    @property
-    def ratio(self) -> float:
-        return float(self.binding.values[self.flow.ratio])
-
-
 def sides(flow: Flow) -> tuple[tuple[Random, ...], tuple[Random, ...]]:
     """Return the random constants of the coordinates and those of the samples.
 
@@ -180,9 +139,9 @@ def sides(flow: Flow) -> tuple[tuple[Random, ...], tuple[Random, ...]]:
     starts = [start for start in flow.state.values() if not isinstance(start, Law)]
     samples = _randoms(flow.loss_gradient)
     coordinates = _randoms([*flow.weights, *flow.drift.values(), *starts, *flow.variables.values()]) - samples
-    for node in _expectations(flow):
-        sampled = any(isinstance(item, Field) or item in samples for item in node.argument.free_symbols)
-        (samples if sampled else coordinates).update(_randoms([node.argument]) - samples - coordinates)
+    for mean in _expectations(flow):
+        side = samples if _of_samples(mean.argument, samples) else coordinates
+        side.update(_randoms([mean.argument]) - samples - coordinates)
     return tuple(sorted(coordinates, key=str)), tuple(sorted(samples, key=str))
 
 
@@ -190,64 +149,70 @@ def _randoms(expressions: Sequence[Expr]) -> set[Random]:
     return {item for expr in expressions for item in expr.free_symbols if isinstance(item, Random)}
 
 
+def _of_samples(expr: Expr, constants: Container[Any]) -> bool:
+    """Whether an expression has a value for every sample: it reads a field, or a random constant of the samples."""
+    return any(isinstance(item, Field) or item in constants for item in expr.free_symbols)
+
+
 @kept_by_model
 def _expectations(flow: Flow) -> list[E]:
-    found: set[E] = set().union(*(expr.atoms(E) for expr in flow.observables.values()))
-    return sorted(found, key=str)
+    return sorted(set[E]().union(*(expr.atoms(E) for expr in flow.observables.values())), key=str)
 
 
-def lower_flow(binding: Binding) -> LoweredFlow:
-    """Return the array functions of a bound flow."""
-    flow = binding.model
-    assert isinstance(flow, Flow)
-    time = flow.running_time
-    coordinate, sample = sides(flow)
-    weights = tuple(binding.apply(expr) for expr in flow.weights)
-    losses = tuple(binding.apply(expr) for expr in flow.loss_gradient)
-    drift = tuple(binding.apply(flow.drift[item]) for item in flow.state)
-    used = set().union(*(expr.free_symbols for expr in drift), *(node.free_symbols for node in _expectations(flow)))
-    active = tuple(place for place, item in enumerate(flow.gradients) if item in used)
-    changing = {*flow.state, time}
-    moving = tuple(place for place, expr in enumerate(weights) if expr.free_symbols & changing)
-    states = tuple(flow.state)
-    gradients = tuple(flow.gradients[place] for place in active)
-    by_coordinate, by_sample = flow.reads("drift"), flow.reads("loss_gradient")
-    drawn = [tuple(noise(time) for noise in noises) for noises in (by_coordinate, by_sample)]
-    on_coordinates = (time, *states, *gradients, *coordinate, *drawn[0])
-    on_samples = (time, *flow.fields, *sample, *drawn[1])
-    plain = (time, *states, *coordinate, *drawn[0])
-    outer = [binding.apply(expr) for expr in flow.observables.values()]
-    nodes = sorted(set[E]().union(*(expr.atoms(E) for expr in outer)), key=str)
-    averages = []
-    for node in nodes:
-        sampled = any(isinstance(item, Field) or item in sample for item in node.argument.free_symbols)
-        averages.append(Average(sampled, lower([node.argument], on_samples if sampled else on_coordinates)))
-    variables = [binding.apply(expr) for expr in flow.variables.values()]
-    names = tuple(
-        name
-        for name, expr in zip(flow.variables, variables, strict=True)
-        if not any(isinstance(item, Field | Gradient) or item in sample for item in expr.free_symbols)
-    )
-    kept = [expr for name, expr in zip(flow.variables, variables, strict=True) if name in names]
-    for expr in (*weights, *losses, *drift):
-        if expr.has(S.ComplexInfinity, S.NaN, S.ImaginaryUnit):
-            raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
-    return LoweredFlow(
-        flow, binding, time, states, moving, coordinate, sample, by_coordinate, by_sample,
-        lower(weights, plain), lower([losses[place] for place in active], on_samples), lower(drift, on_coordinates),
-        tuple(averages), lower(outer, (time, *nodes)), lower(kept, plain), names,
-    )  # fmt: skip
+class LoweredFlow:
+    """The array functions of a flow with its parameters bound. ``moving`` are the weights that change in time.
+
+    Arguments of coordinate functions: t, states, the gradients in a drift, coordinate constants, coordinate noises; of sample
+    functions: t, fields, sample constants, sample noises. ``averages`` are the expectations in observables: whether each is a
+    mean over the samples, and the function that it is the mean of.
+    """
+
+    def __init__(self, binding: Binding) -> None:
+        flow = binding.model
+        assert isinstance(flow, Flow)
+        self.flow, self.binding, self.ratio = flow, binding, float(binding.values[flow.ratio])
+        self.coordinate_randoms, self.sample_randoms = sides(flow)
+        self.coordinate_noises, self.sample_noises = flow.reads("drift"), flow.reads("loss_gradient")
+        weights, losses = ([binding.apply(expr) for expr in part] for part in (flow.weights, flow.loss_gradient))
+        drift = [binding.apply(flow.drift[item]) for item in flow.state]
+        for expr in (*weights, *losses, *drift):
+            if expr.has(S.ComplexInfinity, S.NaN, S.ImaginaryUnit):
+                raise ModelError(f"flow `{flow.name}` ({flow.location}): `{expr}` is not a real number for these parameters")
+        time = flow.running_time
+        read = set[Basic]().union(*(expr.free_symbols for expr in (*drift, *_expectations(flow))))
+        active = [place for place, item in enumerate(flow.gradients) if item in read]
+        self.moving = [place for place, expr in enumerate(weights) if expr.free_symbols & {*flow.state, time}]
+        constants = *self.coordinate_randoms, *(noise(time) for noise in self.coordinate_noises)
+        at_rest = time, *flow.state, *constants
+        on_coordinates = time, *flow.state, *(flow.gradients[place] for place in active), *constants
+        on_samples = time, *flow.fields, *self.sample_randoms, *(noise(time) for noise in self.sample_noises)
+        self.weights, self.drift = lower(weights, at_rest), lower(drift, on_coordinates)
+        self.losses = lower([losses[place] for place in active], on_samples)
+        observables = [binding.apply(expr) for expr in flow.observables.values()]
+        means = sorted(set[E]().union(*(expr.atoms(E) for expr in observables)), key=str)
+        self.averages: list[tuple[bool, Callable[..., list[Any]]]] = []
+        for mean in means:
+            sampled = _of_samples(mean.argument, self.sample_randoms)
+            self.averages.append((sampled, lower([mean.argument], on_samples if sampled else on_coordinates)))
+        self.observables = lower(observables, (time, *means))
+        variables = {name: binding.apply(expr) for name, expr in flow.variables.items()}
+        shown = {name: expr for name, expr in variables.items()
+                 if not expr.atoms(Gradient) and not _of_samples(expr, self.sample_randoms)}  # fmt: skip
+        self.variable_names, self.variables = tuple(shown), lower([*shown.values()], at_rest)
+
+    def __reduce__(self) -> Any:
+        return (LoweredFlow, (self.binding,))  # the functions are made again
 
 
 class FlowSample:
     """One draw of a flow: features, constants and start, and the functions of the state on them.
 
     Features, constants, fields and gradients live on the backend; states come and go in the machine's memory, which costs
-    little beside the two products with the features.
+    little compared with the two products with the features.
     """
 
     def __init__(
-        self, lowered: LoweredFlow, features: Any, constants: dict[Random, Array], start: Array, backend: Backend = CPU,
+        self, lowered: LoweredFlow, features: Any, constants: Mapping[Random, Array], start: Array, backend: Backend = CPU,
         noise: Any = 0,
     ) -> None:  # fmt: skip
         self.lowered, self.backend = lowered, backend
@@ -259,44 +224,42 @@ class FlowSample:
         self.sample_constants = [backend.put(constants[item]) for item in lowered.sample_randoms]
         sizes = dict.fromkeys(lowered.coordinate_noises, self.d) | dict.fromkeys(lowered.sample_noises, self.n)
         self.noises = Noises(lowered.binding, sizes, noise) if sizes else None
-        self.coordinate_constants += [0.0] * len(lowered.coordinate_noises)
-        self.sample_constants += [0.0] * len(lowered.sample_noises)
         self.begin()
         weights = self.weights(0.0, backend.put(start))
-        self.still = [None if place in lowered.moving else self.features @ weight for place, weight in enumerate(weights)]
+        # X w of weights that stay as they are costs a product with X once
+        self.constant_fields = {
+            place: self.features @ weight for place, weight in enumerate(weights) if place not in lowered.moving
+        }
         self.evaluations = 0
 
     def begin(self) -> None:
         """Begin the noises again, and set them to what they are on average."""
-        if self.noises is not None:
-            self._set(self.noises.begin())
+        self._set({} if self.noises is None else self.noises.begin())
 
-    def shake(self, time: float, length: float, *, fresh: bool = True) -> None:
+    def draw_noises(self, time: float, length: float, *, fresh: bool = True) -> None:
         """Draw the noises at a time, for a step of some length."""
         if self.noises is not None:
             self._set(self.noises.draw(time, length, fresh=fresh))
 
-    def _set(self, values: Mapping[Process, Array]) -> None:
-        for constants, noises in (
-            (self.coordinate_constants, self.lowered.coordinate_noises),
-            (self.sample_constants, self.lowered.sample_noises),
-        ):
-            constants[len(constants) - len(noises) :] = [self.backend.put(values[item]) for item in noises]
+    def _set(self, noises: Mapping[Process, Array]) -> None:
+        values = {item: self.backend.put(array) for item, array in noises.items()}
+        self.on_coordinates = [*self.coordinate_constants, *map(values.__getitem__, self.lowered.coordinate_noises)]
+        self.on_samples = [*self.sample_constants, *map(values.__getitem__, self.lowered.sample_noises)]
 
     def weights(self, time: float, state: Any) -> list[Any]:
         """Return w, one array of length d per weight."""
-        made = self.lowered.weights(time, *state, *self.coordinate_constants)
-        return [self.backend.full(weight, (self.d,)) for weight in made]
+        weights = self.lowered.weights(time, *state, *self.on_coordinates)
+        return [self.backend.full(weight, (self.d,)) for weight in weights]
 
     def losses(self, time: float, fields: list[Any]) -> list[Any]:
         """Return ℓ for the gradients that a drift uses, each of length n."""
-        made = self.lowered.losses(time, *fields, *self.sample_constants)
-        return [self.backend.full(loss, (self.n,)) for loss in made]
+        losses = self.lowered.losses(time, *fields, *self.on_samples)
+        return [self.backend.full(loss, (self.n,)) for loss in losses]
 
     def fields(self, time: float, state: Any) -> list[Any]:
         """Return f = X w, one array of length n per weight."""
-        weights = self.weights(time, state)
-        return [self.features @ weights[place] if still is None else still for place, still in enumerate(self.still)]
+        known = self.constant_fields
+        return [known[k] if k in known else self.features @ weight for k, weight in enumerate(self.weights(time, state))]
 
     def gradients(self, time: float, fields: list[Any]) -> list[Any]:
         """Return g = Xᵀℓ/δ for the gradients that a drift uses."""
@@ -311,67 +274,59 @@ class FlowSample:
         self.evaluations += 1
         state = self.state(flat)
         gradients = self.gradients(time, self.fields(time, state))
-        made = self.lowered.drift(time, *state, *gradients, *self.coordinate_constants)
-        return self.backend.get(self.backend.stack(made, (self.d,))).ravel()
+        velocities = self.lowered.drift(time, *state, *gradients, *self.on_coordinates)
+        return self.backend.get(self.backend.stack(velocities, (self.d,))).ravel()
 
     def observe(self, time: float, flat: Array) -> list[float]:
         """Return the observables, in the order declared."""
         state = self.state(flat)
         fields = self.fields(time, state)
         gradients = self.gradients(time, fields)
-        on_coordinates = (time, *state, *gradients, *self.coordinate_constants)
-        on_samples = (time, *fields, *self.sample_constants)
-        means = [
-            float(np.mean(average.values(*(on_samples if average.on_samples else on_coordinates))[0]))
-            for average in self.lowered.averages
-        ]
+        arguments = (time, *state, *gradients, *self.on_coordinates), (time, *fields, *self.on_samples)
+        means = [float(np.mean(values(*arguments[sampled])[0])) for sampled, values in self.lowered.averages]
         return [float(value) for value in self.lowered.observables(time, *means)]
 
     def snapshot(self, time: float, flat: Array) -> dict[str, Array]:
         """Return what lives on the coordinates: states, variables and constants by name."""
         get, state = self.backend.get, self.state(flat)
-        made = {item.name: values.copy() for item, values in zip(self.lowered.states, flat.reshape(-1, self.d), strict=True)}
-        values = self.backend.stack(self.lowered.variables(time, *state, *self.coordinate_constants), (self.d,))
-        made |= dict(zip(self.lowered.variable_names, get(values), strict=True))
-        constants = zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=False)  # noises come after
-        return made | {item.name: get(array) for item, array in constants}
+        variables = self.backend.stack(self.lowered.variables(time, *state, *self.on_coordinates), (self.d,))
+        return {
+            **{item.name: row.copy() for item, row in zip(self.lowered.flow.state, flat.reshape(-1, self.d), strict=True)},
+            **dict(zip(self.lowered.variable_names, get(variables), strict=True)),
+            **{
+                item.name: get(row)
+                for item, row in zip(self.lowered.coordinate_randoms, self.coordinate_constants, strict=True)
+            },
+        }
 
 
 # --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is
 # noise, or gradient descent.
 Report = Callable[[float], None]
-_SHARE = 0.05  # of the shortest time of relaxation, one step of a flow with noise
+# One step of a flow with noise, as a share of its shortest time of relaxation: the error of Heun's method, of order
+# share², is then a few thousandths, below the scatter between draws.
+_SHARE = 0.05
 
 
 def flow_through(sample: FlowSample, times: Array, rtol: float, report: Report) -> Iterator[Array]:
     """Yield the flat state at increasing times, by Dormand–Prince 5(4) and its own interpolant."""
-    last = float(times[-1])
     flat = sample.start.ravel().copy()
     scale = max(float(np.sqrt(np.mean(flat**2))), 1e-3)
-    place = 0
-    while place < len(times) and times[place] <= 0.0:
-        yield flat
-        place += 1
-    if place == len(times):
-        return
     with np.errstate(all="ignore"):
-        stepper = integrator("RK45")(sample.drift, 0.0, flat, last, rtol=rtol, atol=rtol * scale)
-        while place < len(times):
-            message = stepper.step()
-            if stepper.status == "failed" or not np.isfinite(stepper.y).all():
-                raise SolverError(
-                    f"the flow could not be followed past t = {stepper.t:.6g}"
-                    f"{': ' + message if message else ''}; it may blow up there"
-                )
-            report(stepper.t)
-            if times[place] <= stepper.t:
-                inside = stepper.dense_output()
-                while place < len(times) and times[place] <= stepper.t:
-                    yield inside(times[place])
-                    place += 1
+        stepper = integrator("RK45")(sample.drift, 0.0, flat, float(times[-1]), rtol=rtol, atol=rtol * scale)
+        for wanted in times:
+            while stepper.t < wanted:
+                message = stepper.step()
+                if stepper.status == "failed" or not np.isfinite(stepper.y).all():
+                    raise SolverError(
+                        f"the flow could not be followed past t = {stepper.t:.6g}"
+                        f"{': ' + message if message else ''}; it may blow up there"
+                    )
+                report(stepper.t)
+            yield stepper.dense_output()(wanted) if wanted > 0.0 else flat
 
 
-def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> Iterator[Array]:
+def follow_noisy(sample: FlowSample, times: Array, speed: float, report: Report) -> Iterator[Array]:
     """Yield the flat state of a flow with noise at increasing times, by Heun's steps, which follow its largest rate.
 
     For additive white noise they are of second order in the weak sense (Kloeden & Platen 1992, section 15.1).
@@ -384,9 +339,10 @@ def wander(sample: FlowSample, times: Array, speed: float, report: Report) -> It
             count = max(1, math.ceil((wanted - now) / longest - 1e-9)) if wanted > now else 0
             length = (wanted - now) / max(count, 1)
             for _ in range(count):
-                sample.shake(now, length)
+                sample.draw_noises(now, length)
                 first = sample.drift(now, flat)
-                sample.shake(now + length, length, fresh=False)
+                # white noise is one increment for the whole step; telegraph signals and Gaussian processes move on
+                sample.draw_noises(now + length, length, fresh=False)
                 second = sample.drift(now + length, flat + length * first)
                 flat, now = flat + length / 2 * (first + second), now + length
             now = float(wanted)
@@ -404,11 +360,11 @@ def descend(sample: FlowSample, steps: Array, size: float, report: Report) -> It
     with np.errstate(all="ignore"):
         for wanted in steps:
             while done < wanted:
-                sample.shake(done * size, size)
+                sample.draw_noises(done * size, size)
                 flat = flat + size * sample.drift(done * size, flat)
                 done += 1
                 if done % 16 == 0:
                     report(done * size)
-                    if not np.isfinite(flat).all():
+                    if not np.isfinite(flat).all():  # it stays so: the steps that remain are left out
                         done = int(steps[-1])
             yield flat

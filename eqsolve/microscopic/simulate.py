@@ -26,7 +26,7 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Flow
 from eqsolve.microscopic.data import Features, GaussianMatrix, Placement, read_data
-from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, lower_flow, refuse_continuous, wander
+from eqsolve.microscopic.lowered import FlowSample, LoweredFlow, descend, flow_through, follow_noisy, refuse_continuous
 from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.backend import CPU, Backend, choose_backend, demand_memory, memory, read_device
 from eqsolve.numerics.constants import HOW, draw_constants, draw_law
@@ -54,7 +54,7 @@ class Simulation:
     values
         Each observable on (draw, time).
     snapshots
-        With ``keep=True``: for each draw and time, states, variables and constants on the d coordinates.
+        With ``keep=True``: states, variables and constants by name, each on (draw, time, coordinate).
     n, d, params, data, step, seed
         What was run.
     notes
@@ -83,7 +83,7 @@ class Simulation:
     data: str
     step: float | None
     seed: int
-    snapshots: tuple[tuple[dict[str, Array], ...], ...] = ()
+    snapshots: dict[str, Array] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     stats: dict[str, Any] = field(default_factory=dict)
     latex: dict[str, str] = field(default_factory=dict)
@@ -132,8 +132,8 @@ class Simulation:
         place = int(np.argmin(np.abs(self.t - time)))
         if abs(self.t[place] - time) > 1e-9 * max(1.0, abs(time)):
             raise UsageError(f"the run has no time {time:g}; it reports {', '.join(f'{t:g}' for t in self.t)}")
-        demand_known([name], self.snapshots[0][place], "the run has no `{}`")
-        return np.stack([run[place][name] for run in self.snapshots])
+        demand_known([name], self.snapshots, "the run has no `{}`")
+        return np.asarray(self.snapshots[name][:, place])
 
     def to_dataframe(self) -> Any:
         """Return the observables as a pandas table, one row per draw and time."""
@@ -161,10 +161,8 @@ class Simulation:
         """Write a netCDF file, which ``eqsolve.open`` reads back; or ``*.csv``, ``*.parquet`` or ``*.json``."""
         if lazy_import("write_table")(self, path):
             return
-        dataset = self.dataset
-        for name in self.snapshots[0][0] if self.snapshots and self.snapshots[0] else ():
-            kept = np.array([[moment[name] for moment in run] for run in self.snapshots])
-            dataset[_KEPT + name] = (("draw", "t", "coordinate"), kept)
+        snapshots = {_KEPT + name: (("draw", "t", "coordinate"), values) for name, values in self.snapshots.items()}
+        dataset = self.dataset.assign(snapshots)
         lazy_import("write_dataset")(dataset, {"kind": "simulation", **{name: getattr(self, name) for name in _FIELDS}}, path)
 
     @property
@@ -180,10 +178,8 @@ class Simulation:
 
 def read_simulation(dataset: xr.Dataset, record: Mapping[str, Any]) -> Simulation:
     """Return the simulation of a file's values and record."""
-    kept = {str(key).removeprefix(_KEPT): dataset[key].values for key in dataset.data_vars if str(key).startswith(_KEPT)}
-    values = {str(key): dataset[key].values for key in dataset.data_vars if not str(key).startswith(_KEPT)}
-    draws, times = range(dataset.sizes["draw"]), range(dataset.sizes["t"])
-    snapshots = tuple(tuple({n: v[i, k] for n, v in kept.items()} for k in times) for i in draws) if kept else ()
+    values = {str(key): array.values for key, array in dataset.data_vars.items()}
+    snapshots = {name.removeprefix(_KEPT): values.pop(name) for name in list(values) if name.startswith(_KEPT)}
     fields = {name: record[name] for name in _FIELDS}
     fields["notes"] = tuple(fields["notes"])
     return Simulation(t=dataset["t"].values, values=values, snapshots=snapshots, **fields)
@@ -197,12 +193,13 @@ def linearise(sample: FlowSample, time: float, flat: Array) -> Any:
     """Return the Jacobian of a flow at one state: products with changes of the flat state, by central differences."""
     from scipy.sparse.linalg import LinearOperator
 
-    reach = EPSILON ** (1 / 3) * max(1.0, float(np.abs(flat).max()))  # truncation and rounding are alike there
+    # the step at which the truncation error of central differences, step², is that of rounding, epsilon/step
+    reach = EPSILON ** (1 / 3) * max(1.0, float(np.abs(flat).max()))
 
     def apply(change: Array) -> Array:
-        step = reach * change.ravel() / max(float(np.abs(change).max()), 1e-300)
-        gap = sample.drift(time, flat + step) - sample.drift(time, flat - step)
-        return np.asarray(gap * (float(np.abs(change).max()) / (2 * reach)))
+        size = float(np.abs(change).max())
+        step = reach * change.ravel() / max(size, 1e-300)
+        return np.asarray((sample.drift(time, flat + step) - sample.drift(time, flat - step)) * (size / (2 * reach)))
 
     return LinearOperator((flat.size, flat.size), matvec=apply, dtype=float)
 
@@ -256,7 +253,7 @@ def simulate(
     if not isinstance(flow, Flow):
         raise UsageError(f"simulate takes a Flow, and model `{flow.name}` is a {flow.kind}")
     refuse_words("simulate", flow, parameters, flow.names)
-    latex, told_of = latex_names((flow,)), meanings_of(flow)
+    latex, meanings = latex_names((flow,)), meanings_of(flow)
     if step is None:  # descent is no flow: a change of variables would change it
         refuse_continuous(flow)
         flow = change_states(flow)
@@ -283,11 +280,11 @@ def simulate(
     if backend is not CPU and (room := int(0.9 * backend.memory() / (size + 1))):
         at_once = min(at_once, room)
     elif backend is not CPU:
-        told = f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"
-        backend, remarks = CPU, [told]
+        remarks = [f"the features take {size / 1e9:.3g} GB, more than is free on {backend.label}: these runs are on the CPU"]
+        backend = CPU
     matrices = 1 if features.matrix is not None else at_once * each if backend is CPU else 0
     held = _memory(n, d, len(flow.state), at_once, matrices, len(times) * seeds if keep else 0)
-    lowered = lower_flow(binding)
+    lowered = LoweredFlow(binding)
     with watching(progress) as report:
         done, lock = np.zeros(seeds), threading.Lock()
 
@@ -297,9 +294,8 @@ def simulate(
                 if report is not None:
                     report(float(done.mean()), times[-1], f"{seeds} draws")
 
-        run = _Runner(
-            lowered, features, n, d, times, seed, constants, step, rtol, keep, tell, backend, max(1, cores // at_once)
-        )
+        ensemble = Ensemble(lowered, features, n, d, seed, constants, backend, max(1, cores // at_once))
+        run = _Runner(ensemble, times, step, rtol, keep, tell)
         if executor is not None:
             outcomes = list(executor.map(run, range(seeds)))
         elif at_once == 1:
@@ -310,6 +306,8 @@ def simulate(
     notes = (*remarks, *_notes(outcomes, step))
     for note in notes:
         logger.warning("%s: %s", flow.name, note)
+    first = outcomes[0].snapshots[0] if keep else {}
+    snapshots = {name: np.array([[moment[name] for moment in outcome.snapshots] for outcome in outcomes]) for name in first}
     table = np.array([outcome.values for outcome in outcomes]).reshape(seeds, len(times), -1)
     stats = {
         "seconds": time.perf_counter() - started,
@@ -317,22 +315,21 @@ def simulate(
         "bytes": held,
         "workers": at_once,
         "device": backend.label,
-        "meanings": told_of,
+        "meanings": meanings,
     }
     return Simulation(
         flow.name, times, {name: table[:, :, place] for place, name in enumerate(flow.observables)}, n, d,
-        binding.settings(), features.label, step, seed, tuple(o.snapshots for o in outcomes) if keep else (), notes, stats,
-        latex,
+        binding.settings(), features.label, step, seed, snapshots, notes, stats, latex,
     )  # fmt: skip
 
 
 def _sizes(flow: Flow, features: Features, d: int | None, settings: dict[str, Any]) -> tuple[int | None, int, dict[str, Any]]:
     """Return n (None if it follows from the ratio), d, and the settings, the ratio of a given matrix among them."""
-    if features.shape is None:
+    if features.matrix is None:
         if d is None:
             raise UsageError("d= takes a whole number of coordinates of at least 2, got None")
         return None, d, settings
-    rows, columns = features.shape
+    rows, columns = features.matrix.shape
     if d is not None and d != columns:
         raise UsageError(f"data: the matrix has {columns} columns, but d = {d}; leave d out, or give a matrix that fits")
     name = flow.ratio.name
@@ -366,14 +363,14 @@ def _times(t_max: float | None, at: Any, step: float | None) -> Array:
 
 def _memory(n: int, d: int, states: int, at_once: int, matrices: int, kept: int) -> int:
     """Return the bytes a run holds; say them, and refuse what the machine cannot hold."""
-    held = 8 * (n * d * matrices + at_once * 20 * states * max(n, d) + kept * 4 * states * d)
-    logger.info("n = %d, d = %d, %d at once: about %.3g GB", n, d, at_once, held / 1e9)
-    if held > 0.9 * (free := memory()):
+    needed = 8 * (n * d * matrices + at_once * 20 * states * max(n, d) + kept * 4 * states * d)
+    logger.info("n = %d, d = %d, %d at once: about %.3g GB", n, d, at_once, needed / 1e9)
+    if needed > 0.9 * (free := memory()):
         raise UsageError(
-            f"{at_once} runs with n = {n}, d = {d} take {held / 1e9:.3g} GB, the machine has {free / 1e9:.3g} GB; "
+            f"{at_once} runs with n = {n}, d = {d} take {needed / 1e9:.3g} GB, the machine has {free / 1e9:.3g} GB; "
             "take a smaller d, or fewer workers"
         )
-    return held
+    return needed
 
 
 @dataclass(frozen=True)
@@ -388,56 +385,123 @@ class _Outcome:
 
 
 def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
-    """Say when a step is too long, and when a run went away."""
+    """Say when a step is too long, and when a run diverged."""
     if step is None:
         return ()
-    made = []
+    notes = []
     speed = max(outcome.speed for outcome in outcomes)
     if step * speed > 2:
-        made.append(
+        notes.append(
             f"the step {step:g} lies beyond the stability limit {2 / speed:.4g}: the Jacobian's largest eigenvalue at the "
             f"start is {speed:.4g}, and {step:g} × {speed:.4g} > 2; the iteration will not follow the flow, take a "
             "smaller step"
         )
-    gone = [outcome.diverged for outcome in outcomes if np.isfinite(outcome.diverged)]
-    if gone:
-        made.append(
-            f"gradient descent with the step {step:g} diverged in {len(gone)} of {len(outcomes)} draws, "
-            f"first before t = {min(gone):g}; take a smaller step"
+    times = [outcome.diverged for outcome in outcomes if np.isfinite(outcome.diverged)]
+    if times:
+        notes.append(
+            f"gradient descent with the step {step:g} diverged in {len(times)} of {len(outcomes)} draws, "
+            f"first before t = {min(times):g}; take a smaller step"
         )
-    return tuple(made)
+    return tuple(notes)
 
 
 @dataclass(frozen=True, eq=False)
-class _Runner:
-    """One draw, from its own stream of random numbers."""
+class Ensemble:
+    """Independent draws of a flow; n and ``features`` are not those of balanced draws, which follow from the law.
+
+    Draw i is the same however many there are: its features, random constants and start come from streams of its own.
+    """
 
     lowered: LoweredFlow
     features: Features
     n: int
     d: int
-    times: Array
     seed: int
-    constants: str
+    constants: str = "sampled"
+    backend: Backend = CPU
+    threads: int = 1
+
+    def draw(self, index: int) -> FlowSample:
+        """Return draw number ``index``: its features, constants and start."""
+        for_matrix, *streams = self._streams(index)
+        values, start = self._constants(self.n, streams)
+        features = self.features.draw(for_matrix, self.n, self.d, self.backend, self.threads)
+        return FlowSample(self.lowered, features, values, start, self.backend, (self.seed, index, 1))
+
+    def draw_balanced(self, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]]) -> FlowSample:
+        """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
+
+        ``visits`` are times at which directions are taken, besides the start; ``run`` returns the states at given times.
+        """
+        for_matrix, *streams = self._streams(index)
+        n = max(1, int(np.floor(self.lowered.ratio * self.d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
+        on_coordinates, on_samples = Placement(self.d, for_matrix), Placement(n, for_matrix)
+        values, start = self._constants(n, streams, on_coordinates.order, on_samples.order)
+
+        def sample_with(features: Any) -> FlowSample:
+            return FlowSample(self.lowered, features, values, start, self.backend, (self.seed, index, 1))
+
+        matrix = GaussianMatrix(on_samples, on_coordinates, self.backend)
+        if matrix.most > 0:
+            sample = sample_with(self.backend.arrays.zeros((n, self.d)))
+            on_coordinates.placed += [*map(self.backend.get, sample.coordinate_constants), *start]
+            on_samples.placed += map(self.backend.get, sample.sample_constants)
+            matrix.visit(sample, 0.0, start)
+            sample = sample_with(matrix.known())  # the fields of weights at rest are kept in it
+            try:
+                for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
+                    matrix.visit(sample, float(moment), flat.reshape(-1, self.d))
+                    sample.features[:] = matrix.known()
+            except SolverError:
+                pass  # with features known in part the flow cannot be followed: the rest stays random
+        return sample_with(matrix.complete(for_matrix, self.threads))
+
+    def _streams(self, index: int) -> list[np.random.Generator]:
+        """Return the streams of random numbers of one draw: for features, coordinates, samples and start."""
+        seeds = np.random.SeedSequence(self.seed, spawn_key=(index,)).spawn(4)
+        return [np.random.default_rng(seed) for seed in seeds]
+
+    def _constants(
+        self, n: int, streams: list[np.random.Generator], on_coordinates: Any = None, on_samples: Any = None
+    ) -> tuple[dict[Any, Array], Array]:
+        """Return the constants and the start of one draw, in the orders given where they are balanced."""
+        for_coordinates, for_samples, for_start = streams
+        flow, binding, how = self.lowered.flow, self.lowered.binding, self.constants
+        values: dict[Any, Array] = {}
+        for items, size, rng, order in (
+            (self.lowered.coordinate_randoms, self.d, for_coordinates, on_coordinates),
+            (self.lowered.sample_randoms, n, for_samples, on_samples),
+        ):
+            laws = {item.name: binding.laws[item].numeric() for item in items}
+            values |= zip(items, draw_constants(laws, size, rng, how, order).values(), strict=True)
+        start = np.empty((len(flow.state), self.d))
+        for row, (item, given) in zip(start, flow.state.items(), strict=True):
+            if isinstance(given, Law):
+                row[:] = draw_law(binding.apply(given).numeric(), self.d, for_start, how, on_coordinates)
+            else:
+                row[:] = lower([binding.apply(given)], list(values))(*values.values())[0]
+                if not np.isfinite(row).all():
+                    raise SolverError(f"the start of `{item.name}` is not finite for these parameters")
+        return values, start
+
+
+@dataclass(frozen=True, eq=False)
+class _Runner:
+    """Runs one draw of an ensemble and observes it at the times to report."""
+
+    ensemble: Ensemble
+    times: Array
     step: float | None
     rtol: float
     keep: bool
     tell: Callable[[int, float], None] | None  # how far a draw is
-    backend: Backend
-    threads: int
 
-    def __getstate__(self) -> dict[str, Any]:  # compiled functions are made again, and another process reports nothing
-        return {**self.__dict__, "lowered": self.lowered.binding, "tell": None}
-
-    def __setstate__(self, content: dict[str, Any]) -> None:
-        self.__dict__.update({**content, "lowered": lower_flow(content["lowered"])})
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "tell": None}  # another process reports nothing
 
     def __call__(self, index: int) -> _Outcome:
-        if self.constants == "balanced":
-            sample = self._balanced(index)
-        else:
-            given = self.n, self.d, self.seed, index, self.constants, self.backend, self.threads
-            sample = draw_sample(self.lowered, self.features, *given)
+        balanced = self.ensemble.constants == "balanced"
+        sample = self._balanced(index) if balanced else self.ensemble.draw(index)
         speed = 0.0 if self.step is None else fastest(sample, 0.0, sample.start.ravel())
         report = functools.partial(self.tell, index) if self.tell else lambda _: None
         states = self._follow(sample, self.times, self.rtol, report)
@@ -456,88 +520,17 @@ class _Runner:
         if self.step is not None:
             return descend(sample, np.rint(times / self.step).astype(int), self.step, report)
         if sample.noises is not None:
-            return wander(sample, times, fastest(sample, 0.0, sample.start.ravel()), report)
+            return follow_noisy(sample, times, fastest(sample, 0.0, sample.start.ravel()), report)
         return flow_through(sample, times, rtol, report)
 
     def _balanced(self, index: int) -> FlowSample:
         last = float(self.times[-1])
         first = min(float(self.times[self.times > 0].min(initial=np.inf)), last / 10)
-        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)  # of its directions
+        visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
-        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)
-        return draw_balanced(self.lowered, self.d, self.seed, index, visits, run, self.backend, self.threads)
-
-
-def draw_balanced(
-    lowered: LoweredFlow, d: int, seed: int, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]],
-    backend: Backend = CPU, threads: int = 1,
-) -> FlowSample:  # fmt: skip
-    """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
-
-    ``visits`` are times at which directions are taken, beside the start; ``run`` returns the states of a draw at given times.
-    """
-    for_matrix, *streams = _streams(seed, index)
-    n = max(1, int(np.floor(lowered.ratio * d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
-    on_coordinates, on_samples = Placement(d, for_matrix), Placement(n, for_matrix)
-    values, start = _constants(lowered, n, d, streams, "balanced", on_coordinates.order, on_samples.order)
-
-    def make(features: Any) -> FlowSample:
-        return FlowSample(lowered, features, values, start, backend, (seed, index, 1))
-
-    matrix = GaussianMatrix(on_samples, on_coordinates, backend)
-    if matrix.most > 0:
-        sample = make(backend.arrays.zeros((n, d)))
-        on_coordinates.placed += [*map(backend.get, sample.coordinate_constants), *start]
-        on_samples.placed += map(backend.get, sample.sample_constants)
-        matrix.visit(sample, 0.0, start)
-        sample = make(matrix.known())  # the fields of weights at rest are kept in it
-        try:
-            for moment, flat in zip(visits, run(sample, visits) if len(visits) else (), strict=True):
-                matrix.visit(sample, float(moment), flat.reshape(-1, d))
-                sample.features[:] = matrix.known()
-        except SolverError:
-            pass  # with features known in part the flow cannot be followed: the rest stays random
-    return make(matrix.complete(for_matrix, threads))
-
-
-def draw_sample(
-    lowered: LoweredFlow, features: Features, n: int, d: int, seed: int, index: int, constants: str = "sampled",
-    backend: Backend = CPU, threads: int = 1,
-) -> FlowSample:  # fmt: skip
-    """Return draw number ``index``: its features, constants and start, each from a stream of its own."""
-    for_matrix, *streams = _streams(seed, index)
-    values, start = _constants(lowered, n, d, streams, constants)
-    return FlowSample(lowered, features.draw(for_matrix, n, d, backend, threads), values, start, backend, (seed, index, 1))
-
-
-def _streams(seed: int, index: int) -> list[np.random.Generator]:
-    """Return the streams of random numbers of one draw: for features, coordinates, samples and start."""
-    return [np.random.default_rng(stream) for stream in np.random.SeedSequence(seed, spawn_key=(index,)).spawn(4)]
-
-
-def _constants(
-    lowered: LoweredFlow, n: int, d: int, streams: list[np.random.Generator], how: str,
-    on_coordinates: Any = None, on_samples: Any = None,
-) -> tuple[dict[Any, Array], Array]:  # fmt: skip
-    """Return the constants and the start of one draw."""
-    for_coordinates, for_samples, for_start = streams
-    values: dict[Any, Array] = {}
-    for items, size, rng, order in (
-        (lowered.coordinate_randoms, d, for_coordinates, on_coordinates),
-        (lowered.sample_randoms, n, for_samples, on_samples),
-    ):
-        laws = {item.name: lowered.binding.laws[item].numeric() for item in items}
-        values |= zip(items, draw_constants(laws, size, rng, how, order).values(), strict=True)
-    start = np.empty((len(lowered.states), d))
-    for place, (item, given) in enumerate(lowered.flow.state.items()):
-        if isinstance(given, Law):
-            start[place] = draw_law(lowered.binding.apply(given).numeric(), d, for_start, how, on_coordinates)
-        else:
-            start[place] = lower([lowered.binding.apply(given)], list(values))(*values.values())[0]
-            if not np.isfinite(start[place]).all():
-                raise SolverError(f"the start of `{item.name}` is not finite for these parameters")
-    return values, start
+        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)  # directions need no more accuracy
+        return self.ensemble.draw_balanced(index, visits, run)
 
 
 # --- Where a finite-size flow comes to rest, and how fast: long runs, and the linearised flow at
@@ -548,15 +541,14 @@ _REST = 1e-6  # a flow that moves slower is at rest; what an explicit integrator
 
 def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:
     """Return, per draw, the smallest decay rate of the flow linearised where it has come to rest."""
-    lowered = lower_flow(bind(flow, dict(settings)))
-    features = read_data(data)
-    n = round(lowered.ratio * d)
-    found = []
+    lowered = LoweredFlow(bind(flow, dict(settings)))
+    ensemble = Ensemble(lowered, read_data(data), round(lowered.ratio * d), d, seed, "exact")
+    rates = []
     for index in range(seeds):
-        sample = draw_sample(lowered, features, n, d, seed, index, "exact")
+        sample = ensemble.draw(index)
         flat, horizon = sample.start.ravel(), 50.0
         while True:
-            sample.start = flat.reshape(len(lowered.states), d)
+            sample.start = flat.reshape(len(lowered.flow.state), d)
             (flat,) = flow_through(sample, np.array([horizon]), 1e-10, lambda _: None)
             speed = float(np.abs(sample.drift(0.0, flat)).max())
             if speed < _REST * max(1.0, float(np.abs(flat).max())):
@@ -567,5 +559,5 @@ def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str
                     f"flow `{flow.name}` does not come to rest by t = {_MOST:g} at d = {d} (it still moves at {speed:.2g}); "
                     "its rate cannot be read from the linearised flow for these parameters"
                 )
-        found.append(slowest(sample, 0.0, flat, floor=10 * _REST))
-    return np.array(found)
+        rates.append(slowest(sample, 0.0, flat, floor=10 * _REST))
+    return np.array(rates)

@@ -570,7 +570,7 @@ class _Task:
 
     def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
         """Return runs at size d, and ``more`` times as many at half of it."""
-        fixed = read_data(self.data).shape
+        fixed = read_data(self.data).matrix is not None
         size = self.d or (None if fixed else 2000)
         large = self._simulate(size, self.seeds, at, (0.2, 0.7), keep)
         half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
@@ -616,7 +616,7 @@ class _Task:
             compared[name] = _number(theory, name, moving, runs[:, 1], small)
         made = self._package(compared, (large.d, large.n, large.data), notes, theory)
         names = () if variable is None else theory.law(variable).names
-        if not names or any(name not in large.snapshots[0][-1] for name in names):
+        if not names or not large.snapshots.keys() >= {*names}:
             return made
         sizes = [large] if half is None else [half, large]
         kept = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]

@@ -117,7 +117,7 @@ def test_an_unexpected_exception_asks_to_be_reported(folder, capsys, monkeypatch
     def fail(name):
         raise RuntimeError("a bug")
 
-    monkeypatch.setattr("eqsolve.language.loading.load", fail)
+    monkeypatch.setattr("eqsolve.cli.inspect.load", fail)
     assert main(["show", "decay"]) == 70
     err = capsys.readouterr().err
     assert "unexpected RuntimeError: a bug" in err
@@ -129,7 +129,7 @@ def test_interrupted(folder, capsys, monkeypatch):
     def interrupt(name):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("eqsolve.language.loading.load", interrupt)
+    monkeypatch.setattr("eqsolve.cli.inspect.load", interrupt)
     assert main(["show", "decay"]) == 130
     assert capsys.readouterr().err == "interrupted\n"
 

@@ -150,7 +150,7 @@ def test_a_sweep_that_is_finished_is_not_solved_again(
         assert is_picture(folder / "sweep.png")
     assert (folder / "sweep.nc").stat().st_mtime_ns == stamp
     with monkeypatch.context() as forbidden:  # where nothing is to be drawn, not even the model is loaded
-        forbidden.setattr("eqsolve.language.loading.load", None)
+        forbidden.setattr("eqsolve.cli.sweep.load", None)
         assert main(command) == 0
         again = capsys.readouterr()
         assert again.out == read

@@ -30,7 +30,6 @@ def test_what_belongs_to_the_original_is_left_out():
     text = 'model = System("m", eqs=[], exact={a:\n  1}, flow="m_flow", defaults={})\n'
     model = type("Model", (), {"name": "m"})()
     made = variant_source("other", model, text)
-    assert 'System("other", eqs=[], exact=None,  # the closed forms' in made
-    assert "flow=None,  # the name of your own microscopic model; `eqsolve validate` needs one" in made
-    assert "defaults={})" in made
+    assert 'System("other", eqs=[], exact=None, flow=None, defaults={})' in made
+    assert "they belong\nto the original equations" in made
     compile(made, "other.py", "exec")

@@ -8,10 +8,10 @@ import eqsolve
 from eqsolve import UsageError
 from eqsolve.language.binding import bind
 from eqsolve.laws import Bernoulli, GaussBernoulli, Normal, StudentT
-from eqsolve.microscopic.data import GaussianMatrix, Placement
-from eqsolve.microscopic.lowered import lower_flow
+from eqsolve.microscopic.data import GaussianMatrix, Placement, read_data
+from eqsolve.microscopic.lowered import LoweredFlow
 from eqsolve.microscopic.minimisers import finite_size
-from eqsolve.microscopic.simulate import draw_balanced
+from eqsolve.microscopic.simulate import Ensemble
 from eqsolve.numerics.constants import draw_law
 from eqsolve.spectra import MarchenkoPastur
 
@@ -78,8 +78,9 @@ def test_shares_and_sizes_that_are_not_whole_are_right_on_average(rng: np.random
     draws = [draw_law(Bernoulli(0.1).numeric(), size, rng, "balanced", orders.order).sum() for _ in range(200)]
     assert set(draws) == {14.0, 15.0}
     assert np.mean(draws) == pytest.approx(14.5, abs=4 * 0.5 / 200**0.5)
-    lowered = lower_flow(bind(eqsolve.load("linear_flow"), {"delta": 0.5}))
-    rows = {draw_balanced(lowered, 25, 0, index, np.empty(0), lambda *_: iter(())).n for index in range(20)}
+    lowered = LoweredFlow(bind(eqsolve.load("linear_flow"), {"delta": 0.5}))
+    ensemble = Ensemble(lowered, read_data("gaussian"), 12, 25, 0, "balanced")
+    rows = {ensemble.draw_balanced(index, np.empty(0), lambda *_: iter(())).n for index in range(20)}
     assert rows == {12, 13}
 
 

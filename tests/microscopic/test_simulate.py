@@ -16,8 +16,8 @@ from eqsolve import E, Flow, SolverError, UsageError, field, gradient, param, ra
 from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.microscopic.data import read_data
-from eqsolve.microscopic.lowered import lower_flow
-from eqsolve.microscopic.simulate import draw_sample, fastest, simulate, slowest
+from eqsolve.microscopic.lowered import LoweredFlow
+from eqsolve.microscopic.simulate import Ensemble, fastest, simulate, slowest
 
 delta = param("delta", positive=True)
 w = state("w")
@@ -46,8 +46,8 @@ def two_layers() -> Flow:
 
 def drawn(flow: Flow, d: int, seed: int = 0, **settings: object):
     """Return one draw of a flow, as simulate makes it."""
-    lowered = lower_flow(bind(flow, settings))
-    return draw_sample(lowered, read_data("gaussian"), round(lowered.ratio * d), d, seed, 0)
+    lowered = LoweredFlow(bind(flow, settings))
+    return Ensemble(lowered, read_data("gaussian"), round(lowered.ratio * d), d, seed).draw(0)
 
 
 def test_flow_equals_a_hand_written_run() -> None:

@@ -168,7 +168,7 @@ def _defaults(model: Model) -> Iterator[str]:
             yield f"{where} is the law {value}; expected a number"
         elif not value.is_number or not value.is_extended_real:
             yield f"{where} is `{value}`; expected a number"
-        elif problem := ParameterDomain.of(item).problem(float(value)):
+        elif problem := ParameterDomain(item).problem(float(value)):
             yield f"{where} is {value}; expected a number that is {problem}"
 
 
