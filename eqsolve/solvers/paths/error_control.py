@@ -71,7 +71,7 @@ class ErrorControl:
     def curves(self, solved: Solution) -> Curves:
         key = self, solved.averages
         if key not in solved.kernels.derived:
-            absolute = dict(solved.means)
+            absolute = dict(solved.kernels.means)
             for item in solved.averages:
                 absolute |= item.sizes
             solved.kernels.derived[key] = self._curves(solved.grid, solved.kernels, absolute)

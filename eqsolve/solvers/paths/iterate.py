@@ -108,7 +108,7 @@ class Correction:
     of multigrid: Brandt, Math. Comp. 31, 333 (1977), doi:10.1090/S0025-5718-1977-0431719-X).
     """
 
-    averages: tuple[Averages, ...]
+    averages: tuple[Averages | Kept, ...]
     means: Means
 
 

@@ -226,7 +226,7 @@ class PointRefinement:
     def ways(self, solved: PathSolution) -> list[str]:
         """Return the ways in which there may be more points."""
         rough = [item for item in solved.averages if item.choice.layout.kind != "cubic"]
-        ways = ["sample"] if any(item.choice.layout.kind == "sample" for item in rough) else []
+        ways = ["sample"] if any(item.choice.layout.kind in ("sample", "single") for item in rough) else []
         if any(item.choice.layout.kind == "sparse" and len(item.choice.order) for item in rough):
             ways += ["first mode", "modes"]
         for item in rough:

@@ -119,7 +119,7 @@ class StochasticSolver(Solver):
                 result = whole.run()
                 if options.sensitivity is None or whole.best is None or not result.is_finished:
                     return result
-                return add_derivatives(result, whole.engine, whole.best[0], options.sensitivity, options)
+                return add_derivatives(result, whole.engine, whole.best[0], options.sensitivity, options, control)
             except MemoryLimitError:
                 raise
             except SolverError as error:
