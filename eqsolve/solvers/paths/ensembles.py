@@ -51,14 +51,9 @@ from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.threads import in_order
 
 _SINGLE = PointLayout("single")
-# sweeps in which a near solution is carried to other panels (3 to 6 in `benchmarks/corners.py`), and
-# the factor by which they have to lower the residual, else a new start costs less
-_NEAR, _GAIN = 10, 0.1
 # 10 to 100 were best with eight diagonal networks, where the strong modes' variance is 20 to 40
 _RIDGES = (math.inf, 30.0, 10.0)
 _APART = 1_000_003  # between the seeds of two ensembles
-_SURE = 4.0  # standard errors: Student's t with 3 degrees of freedom (four sets) exceeds it in size once in 36
-_FOLLOWING = 64  # nodes on which to follow a path costs as much as its tangents: 20 to 70 with three models
 
 ByGrid = Callable[[Sequence[PathSolution]], Errors]
 """The error of the time grid, from solutions on one grid or on several."""
@@ -86,8 +81,8 @@ class Ensembles:
         """
         plans = self.engine.ensembles
         if any(plan.held for plan in plans):
-            return NestedStepControls(order=2.0, share=0.6, halved=2.0, block=1, enough=0.7)
-        return NestedStepControls(block=1) if any(plan.jumping for plan in plans) else NestedStepControls()
+            return NestedStepControls(order=1, share=0.6, together=False, enough=0.7)
+        return NestedStepControls(together=not any(plan.jumping for plan in plans))
 
     # --- the small ensemble
     def begin(self, rough: PathSolution) -> PathSolution:
@@ -107,10 +102,10 @@ class Ensembles:
 
     def _iterate(
         self, grid: OperatorGrid, means: Means, design: Design, stop: float, correction: Correction | None = None,
-        kept: tuple[Kept, ...] | None = None, most: int | None = None,
+        kept: tuple[Kept, ...] | None = None,
     ) -> PathSolution:  # fmt: skip
         """Iterate with given points until the controlled outputs move by less than so many tolerances."""
-        controls = IterationControls(most=most or self.control.sweeps, choose=(), far=math.inf)
+        controls = IterationControls(most=self.control.sweeps, choose=(), far=math.inf)
         return iterate(self.engine, grid, means, design, stop * self.rtol, controls, correction, kept, self._moved)
 
     def _moved(self, grid: OperatorGrid, old: Means, new: Means) -> float:
@@ -147,8 +142,9 @@ class Ensembles:
         chance = standard_error([moved(item, centre) for item in found], np.ones(sets))
         if self.judge.worst(curves, chance) > self.control.clear:  # they cannot tell the tolerance
             return {}
+        sure = self.control.clear * margin_of(sets)
         return {
-            name: np.where(value > errors[name] + _SURE * chance[name], value - errors[name], 0.0)
+            name: np.where(value > errors[name] + sure * chance[name], value - errors[name], 0.0)
             for name, value in moved(centre, means).items()
             if name in errors
         }
@@ -193,7 +189,7 @@ class Ensembles:
         """Whether large ensembles can do, where two small ones differ by ``chance`` tolerances."""
         control = self.control
         paths = control.small * (control.safety * margin_of(control.sets) * chance) ** (1 / control.rate)
-        return paths * nodes**2 * (nodes + _FOLLOWING) < control.cost
+        return paths * nodes**2 * (nodes + control.following) < control.cost
 
     def _level(self, paths: int, seed: int, density: int = 0) -> Level:
         """Return a level of so many paths in all, as many for every combination of atoms and parts of the constants."""
@@ -242,7 +238,7 @@ class Ensembles:
             if enough or judge.options.is_short_of_time():
                 break
             last, before = worst, errors
-            wanted = judge.ratios(curves, errors, dense.grid, 0.3 * control.share)
+            wanted = judge.ratios(curves, errors, dense.grid, control.aim * control.share)
             ratios = np.where(wanted > 1.0, np.clip(wanted, control.ratio, 2.0), 1.0)  # where the error is, and only there
             assert dense.grid.panels is not None
             base, dense = self._with_all_modes(dense, self.on_panels(dense, dense.grid.panels.denser(ratios, keep=True)))
@@ -297,19 +293,14 @@ class Ensembles:
         """Return the solution on other panels, iterated from interpolated means; None where these are far from it."""
         grid, level = OperatorGrid.from_panels(panels), solved.averages[0].choice.level
         with contextlib.suppress(SolverError):
-            means, last = transfer(solved.means, self.engine.responses, solved.grid, grid), 1.0
+            means = transfer(solved.means, self.engine.responses, solved.grid, grid)
             # interpolated responses act alike, but have other entries than those of paths on these
             # panels
             averages = sweep(self.engine, grid, means, Design(level), carried(self.engine, solved, grid))
-            means, kept = collect(averages), tuple(Kept(item.choice, item.paths.unknowns) for item in averages)
-            while True:
-                near = self._iterate(grid, means, Design(level), self.control.stop, kept=kept, most=_NEAR)
-                if near.residual <= self.control.stop * self.rtol:
-                    return near
-                if near.residual > _GAIN * last:
-                    break
-                means, last = near.means, near.residual
-                kept = tuple(Kept(item.choice, item.paths.unknowns) for item in near.averages)
+            kept = tuple(Kept(item.choice, item.paths.unknowns) for item in averages)
+            near = self._iterate(grid, collect(averages), Design(level), self.control.stop, kept=kept)
+            if near.residual <= self.control.stop * self.rtol:
+                return near
         return None
 
     def on_coarser_steps(self, solved: PathSolution) -> PathSolution:
@@ -349,7 +340,7 @@ class Ensembles:
                 others = [self._control(final, item, trial[1]) for item in trial[2]]
                 worse = trial[-1] / chance if chance > 0 else 1.0
                 rounds.append(self._compare_small(paths * worse ** (-1 / control.rate), others, small, final))
-        for number in range(1, control.levels + 1):
+        for number in range(1, control.rounds + 1):
             seeds = [self.seed + _APART * (drawn + place) for place in range(1, control.sets + 1)]
             known = replace(known, tangent_stride=max(1, min(stride, round(paths) // control.small)))
             designs = [replace(known, level=self._level(round(paths), seed, density)) for seed in seeds]
@@ -422,7 +413,7 @@ class Ensembles:
         plans, control = self.engine.ensembles, self.control
         held = 8.0 * size * control.sets * sum(len(plan.unknowns) + len(plan.driving) for plan in plans)
         faster = control.card if self.engine.is_on_card(size, paths) else 1.0
-        return min(faster * control.cost / (size**2 * (size / stride + _FOLLOWING)) - spent, 0.3 * memory() / held)
+        return min(faster * control.cost / (size**2 * (size / stride + control.following)) - spent, 0.3 * memory() / held)
 
     def _compare_small(
         self, paths: float, means: list[list[Means]], small: Sequence[PathSolution], final: tuple[PathSolution, ...]
@@ -487,7 +478,7 @@ class Ensembles:
         """Return the number of paths for one with tangents that makes a given error cheapest.
 
         With a stride k the error of N paths is N^−rate √(others² + (k^rate responses)²), their cost
-        N n² (n/k + ``_FOLLOWING``) on n nodes. ``means`` are those of sets without integration by
+        N n² (n/k + ``following``) on n nodes. ``means`` are those of sets without integration by
         parts, ``chance`` their error with it in tolerances, which mean responses overstate where
         paths react strongly.
         """
@@ -501,10 +492,10 @@ class Ensembles:
 
         among, others = scatter(True), scatter(False)
         logger.info("paths: standard error of sampled responses %.2g times the tolerance, of the rest %.2g", among, others)
-        rate, size = self.control.rate, solved.grid.size
+        control, rate, size = self.control, self.control.rate, solved.grid.size
 
         def cost(k: int) -> float:
-            return math.hypot(min(others, chance), k**rate * among) ** (1 / rate) * (size / k + _FOLLOWING)
+            return math.hypot(min(others, chance), k**rate * among) ** (1 / rate) * (size / k + control.following)
 
         return min((2**power for power in range(12)), key=cost)
 

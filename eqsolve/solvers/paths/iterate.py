@@ -21,6 +21,7 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
+from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
 from eqsolve.solvers.paths.means import Averages, react
 from eqsolve.solvers.paths.modes import Group
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
@@ -41,7 +42,7 @@ class IterationControls:
     # sweeps that may fail to reduce the residual by ``fall`` before mean responses are given up,
     # and sampled paths altogether
     stalled: int = 8
-    fall: float = 0.7
+    fall: float = PathsControls.stuck
     depth: int = 5  # of past steps with mean responses
     plain_depth: int = 20  # and without
     krylov: int = 25  # most steps of the Krylov method
@@ -54,8 +55,6 @@ class IterationControls:
 
 
 DEFAULT_ITERATION = IterationControls()
-_TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
-_ALONE = 25  # sweeps over a window with one more panel
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,9 +260,8 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            found = iterate(
-                engine, window, means, Design(level), tolerance, IterationControls(most=_ALONE if alone else _TOGETHER)
-            )
+            most = EnsembleControls.sweeps // (1 if alone else 2)  # several panels are tried less long than one
+            found = iterate(engine, window, means, Design(level), tolerance, IterationControls(most=most))
             if found.residual > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:

@@ -26,7 +26,7 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import MemoryLimitError, SolverError, logger
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.gaussian import Level, make_level
+from eqsolve.numerics.gaussian import Level, make_level, refine_level
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.secants import Secants
@@ -66,8 +66,6 @@ from eqsolve.solvers.tolerance import stop_early
 # 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
 _ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
-_DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
-_GUARD = 7_919  # apart from the seeds of the solve
 
 
 class StochasticSolver(Solver):
@@ -243,7 +241,7 @@ class _StochasticSolve:
                 if missed and self.ensembles.suffices(excess, final.grid.size):
                     with contextlib.suppress(SolverError):
                         return self._run_sampled(final)
-        self.near = self._warm_start(final, by_panels)
+        self.near = self._warm_start(final)
         return self._average_kinks(final, by_panels, by_points)
 
     def _beyond(self, final: PathSolution, errors: Errors) -> Errors:
@@ -267,7 +265,7 @@ class _StochasticSolve:
         sampled = self.ensembles.control
         power = 1.0 / sampled.rate
         more = max(1.0, (1e-3 / self.options.rtol) ** power)
-        if (count := count_paths(self.engine, window.kernels, design)) > self.control.sampled_from * more:
+        if (count := count_paths(self.engine, window.kernels, design)) > 2 * sampled.small * more:
             return True
         grid, means = window.grid, window.means
         levels = [replace(design.level, rotation_seed=seed) for seed in (0, 1)]
@@ -291,7 +289,7 @@ class _StochasticSolve:
         hidden = apart > max(2 * control.negligible, 0.5 * control.large * chance)
         self.hidden = min(apart, control.negligible)
         errs = grids_disagree or sample_disagrees or hidden
-        return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
+        return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, self.control.ratio**2 * window.grid.size))
 
     def _run_sampled(self, window: PathSolution) -> Result:
         """Solve by sampled paths, from a rough solution on."""
@@ -308,7 +306,7 @@ class _StochasticSolve:
         self.stage = "paths"
         final, errors, by_points = self._refine_sampled(levels, by_panels)
         self._keep(final, _sum(by_points, errors), "with large ensembles")
-        self.near = None if self._kinked else self._warm_start(final, errors)
+        self.near = None if self._kinked else self._warm_start(final)
         return self._average_kinks(final, errors, by_points)
 
     def _refine_sampled(self, small: Sequence[PathSolution], by_panels: ByGrid) -> tuple[PathSolution, Errors, Errors]:
@@ -338,7 +336,7 @@ class _StochasticSolve:
     def _begin_sampled(self, window: PathSolution) -> PathSolution:
         """Return the small ensemble's solution; from a march, then on denser panels, where it does not come near one."""
         best: PathSolution | None = None
-        own, slower = window.grid, math.sqrt(self.control.slower)
+        own, slower = window.grid, self.control.growth**0.25
         for grid in (own, self._slower(own), self._slower(own, slower), None):
             try:
                 small = self.ensembles.begin(window)
@@ -366,7 +364,7 @@ class _StochasticSolve:
         count, last = control.first, math.inf
         grid = steps_in_time(self.begin, options, count, control)
         rough = start(self.engine, grid, level)
-        for number in range(control.rounds):
+        for number in range(self.control.rounds):
             self.stage = "time grid"
             small = ensembles.begin(rough)
             middle = ensembles.on_coarser_steps(small)
@@ -384,10 +382,12 @@ class _StochasticSolve:
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
-            if (worst <= control.enough and not drawn) or number == control.rounds - 1 or options.is_short_of_time():
+            if (worst <= control.enough and not drawn) or number == self.control.rounds - 1 or options.is_short_of_time():
                 break
-            more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
-            count, last = count * more, 2 * worst * more**-control.order
+            # chosen by an order more than the weak one, which extrapolation gains at least
+            more = (ensembles.control.safety * worst / self.control.share) ** (1 / (control.order + 1))
+            more = min(max(more, 1.2), ensembles.control.growth)
+            count, last = count * more, 2 * worst * more ** -(control.order + 1)
             grid = steps_in_time(self.begin, options, count, control)
             means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
             averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
@@ -421,7 +421,6 @@ class _StochasticSolve:
             with contextlib.suppress(SolverError):
                 found = self._first_solution(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
                 begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
-        solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.zero_errors(solved)
         if self.options.step is None:
             solved, by_panels = self._settle_panels(solved, design)
@@ -484,7 +483,8 @@ class _StochasticSolve:
 
     def _slower(self, grid: OperatorGrid, growth: float | None = None) -> OperatorGrid:
         """Return first panels that grow more slowly, where a grid has panels."""
-        return grid if grid.panels is None else OperatorGrid.from_panels(self._first_panels(growth or self.control.slower))
+        growth = growth or math.sqrt(self.control.growth)
+        return grid if grid.panels is None else OperatorGrid.from_panels(self._first_panels(growth))
 
     def _start(self, grid: OperatorGrid, rough: Level) -> PathSolution:
         try:
@@ -512,7 +512,7 @@ class _StochasticSolve:
         wanted = 2.0 * self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
         if (wanted >= 1.0).all():
             return begun
-        grid = OperatorGrid.from_panels(begun.grid.panels.denser(np.clip(wanted, self.control.quiet, 1.0)))
+        grid = OperatorGrid.from_panels(begun.grid.panels.denser(np.clip(wanted, self.control.growth**-2, 1.0)))
         level = begun.averages[0].choice.level
         for again in (False, True):
             with contextlib.suppress(SolverError):
@@ -575,11 +575,11 @@ class _StochasticSolve:
                     solved.grid.size, other.grid.size, worst)  # fmt: skip
         return errors
 
-    def _ratios(self, curves: Curves, errors: Errors, solved: PathSolution, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
+    def _ratios(self, curves: Curves, errors: Errors, solved: PathSolution) -> Array:
         """Return how much denser each panel and its neighbours should be."""
-        wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
+        wanted = self.judge.ratios(curves, errors, solved.grid, self.control.aim * self.control.share)
         wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
-        return np.clip(wanted, *bounds)
+        return np.clip(wanted, self.control.check_ratio, self.control.growth)
 
     def _move(
         self, solved: PathSolution, design: Design, panels: PanelGrid, controls: IterationControls | None = None
@@ -612,18 +612,17 @@ class _StochasticSolve:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
         Returned are the solution, the error of its panels, and that of its points. When it does not
-        stay, every way to have more points is probed, and it is iterated again with more in those
-        that matter.
+        stay, it is iterated again with more of its own points.
         """
         judge, control = self.judge, self.control
         ways = self.mover.ways(solved)
         if not ways:  # every mean is exact
             return solved, by_panels, judge.zero_errors(solved)
-        design, matter = Design(level, None, variation(solved.averages)), frozenset(ways)
+        design = Design(level, None, variation(solved.averages))
         final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
         for number in range(1, control.rounds + 1):
             try:
-                moved, by_panels = self._move_points(solved, design, matter, by_panels)
+                moved, by_panels = self._move_points(solved, design, frozenset(ways), by_panels)
                 final, errors = moved.final, moved.errors
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
@@ -631,17 +630,17 @@ class _StochasticSolve:
                 enough = 0.8 if self.engine.program.kinked else min(0.95, 1.0 - self.hidden)
                 if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._stagnates(solved):
                     break
-                if number == control.rounds or matter == {"sample"} or not moved.trend:
+                if number == control.rounds or ways == ["sample"] or not moved.trend:
                     break  # of samples there are no larger ones
                 if self.options.is_short_of_time():
                     break
-                effects = self.mover.effects(solved, design)
-                matter = frozenset(way for way in ways if effects[way] > control.negligible)
-                design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
-                begin = final if judge.worst(curves, errors) <= control.large else solved
+                worst, level = judge.worst(curves, errors), design.level
+                for way in ways:
+                    level = refine_level(level, way, worst)
+                design = Design(level, None, variation(solved.averages))
+                begin = final if worst <= control.large else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.controls)
-                rough = number == 1 and max(effects[way] for way in ways) > control.large
-                rough |= judge.worst(curves, by_panels) > control.share
+                rough = (number == 1 and worst > control.large) or judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and rough:
                     by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
@@ -713,20 +712,15 @@ class _StochasticSolve:
     def _doubt(self, solved: PathSolution, errors: Errors, curves: Curves) -> str:
         """Return how a plain Monte Carlo check contradicts a solution, or ""."""
         try:
-            drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
+            drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + 1)
             return disagreement(solved, drawn, errors, curves)
         except (SolverError, MemoryError) as reason:
             logger.info("no Monte Carlo check: %s", reason)
             return ""
 
-    def _warm_start(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
-        """Return a warm start for other parameters, on as many panels as are needed here."""
-        if self._stagnates(final):
-            return None
-        ratios = None
-        if final.grid.panels is not None:
-            ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
-        return make_warm_start(self.engine, final, self._rate, ratios)
+    def _warm_start(self, final: PathSolution) -> WarmStart | None:
+        """Return a warm start for other parameters."""
+        return None if self._stagnates(final) else make_warm_start(self.engine, final, self._rate)
 
     def _sample(self, solved: PathSolution) -> tuple[Sample, ...]:
         """Return the paths that are kept, if they are wanted."""
