@@ -59,7 +59,7 @@ DEFAULT_ITERATION = IterationControls()
 
 @dataclass(frozen=True, eq=False)
 class PathSolution:
-    """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
+    """Converged means on a grid, with the kernels they give and the paths behind them.
 
     ``residual`` is what the iteration would still change, relative to the largest value of a mean;
     ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
@@ -69,7 +69,6 @@ class PathSolution:
     means: Means
     kernels: Kernels
     averages: tuple[Averages, ...]
-    secants: Secants
     residual: float
     trusting: bool = True
     stalled: bool = False
@@ -243,9 +242,12 @@ def iterate(
                         remains, controls.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return PathSolution(
-        grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= controls.stalled
-    )
+    return PathSolution(grid, means, engine.kernels(grid, means), swept, remains, trusting, stalled >= controls.stalled)
+
+
+def sweep_once(engine: Engine, grid: OperatorGrid, means: Means, design: Design) -> PathSolution:
+    """Return means on a grid as a rough solution, with the paths that they drive."""
+    return PathSolution(grid, means, engine.kernels(grid, means), sweep(engine, grid, means, design), 1.0)
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> PathSolution:

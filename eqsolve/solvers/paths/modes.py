@@ -173,7 +173,8 @@ def choose(
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
         ruled = [law for name, law in mine.items() if name not in among and law.has_density and not gaussian.is_gaussian(law)]
-        sampled = (plan.kinked and not ruled) or len(among) >= _MANY
+        # no sparse grid is exact
+        sampled = (plan.kinked and not ruled) or len(among) >= _MANY or (level.accuracy == 0 and len(flat) > 0)
         layout = layout or (gaussian.PointLayout("sample") if sampled else gaussian.lay_out(list(flat[order]), level))
         layout = gaussian.PointLayout("cubic") if simple else layout
     rest = dict(mine)

@@ -13,7 +13,6 @@ paths × nodes³ / 3; memory: paths × nodes.
 """
 
 import contextlib
-import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -25,11 +24,7 @@ from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import MemoryLimitError, SolverError, logger
-from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.gaussian import Level, make_level, refine_level
-from eqsolve.numerics.grids import PanelGrid
-from eqsolve.numerics.operators import OperatorGrid
-from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
@@ -37,27 +32,25 @@ from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls,
 from eqsolve.solvers.paths.ensembles import ByGrid, Ensembles
 from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
 from eqsolve.solvers.paths.follow import LostPathError
-from eqsolve.solvers.paths.iterate import IterationControls, PathSolution, iterate, start
+from eqsolve.solvers.paths.iterate import PathSolution, iterate, start, sweep_once
 from eqsolve.solvers.paths.kinks import average_kinks
 from eqsolve.solvers.paths.nested_steps import extrapolate_steps, on_fine_steps, step_errors, steps_in_time
+from eqsolve.solvers.paths.panel_refinement import PanelRefinement
 from eqsolve.solvers.paths.point_refinement import PointRefinement, RefinedSolution, is_clear, is_far
-from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
+from eqsolve.solvers.paths.starts import Starts
 from eqsolve.solvers.paths.sweep import (
     Design,
     Engine,
     Sample,
-    Shapes,
     Work,
     collect,
     count_paths,
-    count_values,
-    rate,
     sample,
     sweep,
     variation,
 )
-from eqsolve.solvers.paths.transfer import move_shapes, transfer
+from eqsolve.solvers.paths.transfer import transfer
 from eqsolve.solvers.paths.warm_start import WARM_ITERATION, WarmStart, guess_from_warm_start, make_warm_start
 from eqsolve.solvers.threads import one_each
 from eqsolve.solvers.tolerance import stop_early
@@ -65,7 +58,6 @@ from eqsolve.solvers.tolerance import stop_early
 # Shares of the work, between those of four solves of three models, which differ widely: points take
 # 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
-_ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
 
 
 class StochasticSolver(Solver):
@@ -126,7 +118,7 @@ class StochasticSolver(Solver):
                         error.partial = whole.so_far("stopped", str(error))
                     raise
                 end = options.t_max
-                raise stop_early(error, begin, end, lambda t: until(t).begin_window(), lambda t: until(t).run()) from None
+                raise stop_early(error, begin, end, lambda t: until(t).starts.window(), lambda t: until(t).run()) from None
 
 
 class _StochasticSolve:
@@ -143,7 +135,9 @@ class _StochasticSolve:
             if item.cusp and (nonlinear or not item.integrated)
         ]
         self.judge = ErrorControl(engine, options, cusps=min(orders, default=None))
-        self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
+        order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
+        self.starts = Starts(engine, self.judge, options, control, begin, order)
+        self.panels = PanelRefinement(engine, self.judge, options, control, self.starts, self._keep)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
@@ -174,20 +168,6 @@ class _StochasticSolve:
         solved, errors, stage = self.best
         return self._package(solved, errors).with_status(what, f"{why} {stage}; the errors are those of what was done by then")
 
-    def begin_window(self) -> PathSolution:
-        """Return a rough solution over the whole time."""
-        options, rough = self.options, self._level(1e-2)
-        if options.step is not None:
-            grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
-        else:
-            grid = OperatorGrid.from_panels(self._first_panels())
-        return self._start(grid, rough)
-
-    def _level(self, accuracy: float) -> Level:
-        """Return the points for an accuracy; for paths with kinks a small sample."""
-        level = make_level(accuracy, self.options.seed)
-        return replace(level, most=self.control.probe) if self._kinked else level
-
     def _run(self) -> Result:
         """Solve: in steps with white noise, else on panels that are refined with few points first.
 
@@ -195,13 +175,13 @@ class _StochasticSolve:
         """
         options = self.options
         if self.engine.program.whites or (self.jumps and options.step is None):
-            return self._run_white_noise()
-        wanted = self._level(min(1e-2, 10 * options.rtol))
-        few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
+            return self._solve_with_white_noise()
+        wanted = self.starts.level(min(1e-2, 10 * options.rtol))
+        few = self.starts.level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         begun = self._from_warm_start(few)
         if begun is None:
-            begun_window = self.begin_window()
-            window = self._coarsened(begun_window)
+            begun_window = self.starts.window()
+            window = self.starts.coarsened(begun_window)
             if self._needs_sample(window):
                 try:
                     return self._run_sampled(window)
@@ -213,7 +193,7 @@ class _StochasticSolve:
             if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
                 found = self._solve_sparse(begun_window, few)
             if found is None:
-                return self._run_sampled(self._start_sampled(self._slower(window.grid), self._level(1e-2)))
+                return self._run_sampled(self.starts.march(self.starts.more_slowly(window.grid), self.starts.level(1e-2)))
             solved, by_panels, level = found
             wanted = wanted if level == few else level
         else:
@@ -337,7 +317,7 @@ class _StochasticSolve:
         """Return the small ensemble's solution; from a march, then on denser panels, where it does not come near one."""
         best: PathSolution | None = None
         own, slower = window.grid, self.control.growth**0.25
-        for grid in (own, self._slower(own), self._slower(own, slower), None):
+        for grid in (own, self.starts.more_slowly(own), self.starts.more_slowly(own, slower), None):
             try:
                 small = self.ensembles.begin(window)
                 best = small if best is None or small.residual < best.residual else best
@@ -349,7 +329,7 @@ class _StochasticSolve:
                     raise
             if grid is not None:
                 try:
-                    window = self._start_sampled(grid, self._level(1e-2))
+                    window = self.starts.march(grid, self.starts.level(1e-2))
                 except SolverError:
                     if best is None:
                         raise
@@ -357,10 +337,10 @@ class _StochasticSolve:
         assert best is not None
         return best
 
-    def _run_white_noise(self) -> Result:
+    def _solve_with_white_noise(self) -> Result:
         """Solve with white noise: a small ensemble chooses steps, then large ones on nested steps."""
         judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
-        level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
+        level = self.starts.sampled(self.starts.level(1e-2))
         count, last = control.first, math.inf
         grid = steps_in_time(self.begin, options, count, control)
         rough = start(self.engine, grid, level)
@@ -390,8 +370,7 @@ class _StochasticSolve:
             count, last = count * more, 2 * worst * more ** -(control.order + 1)
             grid = steps_in_time(self.begin, options, count, control)
             means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
-            averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
-            rough = PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+            rough = sweep_once(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
         assert self.best is not None
         return self._package(*self.best[:2])
 
@@ -414,16 +393,17 @@ class _StochasticSolve:
         None where few points have no solution, and sampled paths may.
         """
         begun, solved, design = self._first_solution(window, few)
-        if not begun.is_sampled and self._stagnates(solved):
+        if not begun.is_sampled and self.panels.stagnates(solved):
             logger.info("paths: the sparse grid gives no solution; continuing with sampled paths")
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                found = self._first_solution(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
+                again = self.starts.march(self.starts.more_slowly(begun.grid), self.starts.level(1e-2))
+                found = self._first_solution(again, few)
                 begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
         by_panels = self.judge.zero_errors(solved)
         if self.options.step is None:
-            solved, by_panels = self._settle_panels(solved, design)
+            solved, by_panels = self.panels.settle(solved, design)
         return solved, by_panels, design.level
 
     def _first_solution(self, begun: PathSolution, few: Level) -> tuple[PathSolution, PathSolution, Design]:
@@ -433,17 +413,12 @@ class _StochasticSolve:
         design = Design(begun.averages[0].choice.level if begun.is_sampled else few, None, variation(begun.averages))
         return begun, iterate(self.engine, begun.grid, begun.means, design, self.rough), design
 
-    @property
-    def _sampled_paths(self) -> int:
-        """How many paths there are for every value of the constants where few are sampled."""
-        return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
-
     def _from_warm_start(self, few: Level) -> tuple[PathSolution, Errors] | None:
         """Return a solution from a warm start and the error of its panels; None without a usable one."""
         options, near = self.options, self.options.warm_start
         if not isinstance(near, WarmStart):
             return None
-        begun = guess_from_warm_start(near, self.engine, options, self.order, self.begin, self._rate)
+        begun = guess_from_warm_start(near, self.engine, options, self.starts.order, self.begin, self.starts.rate)
         if isinstance(begun, str):
             logger.info("the solution given to begin with is not used: %s", begun)
             return None
@@ -451,7 +426,7 @@ class _StochasticSolve:
         design = Design(few, None, begun.shapes)
         try:
             solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, WARM_ITERATION)
-            if self._stagnates(solved):
+            if self.panels.stagnates(solved):
                 return None
         except SolverError as reason:
             logger.info("the solution given to begin with does not lead to this one (%s); beginning without it", reason)
@@ -462,150 +437,11 @@ class _StochasticSolve:
         self._keep(solved, None, "after the start")
         by_panels = self.judge.zero_errors(solved)
         if options.step is None:
-            by_panels = self._check_panels(solved, design)
+            by_panels = self.panels.check(solved, design)
             curves = self.judge.curves(solved)
             if self.judge.worst(curves, by_panels) > self.control.share:
-                solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+                solved, by_panels = self.panels.settle(solved, design, self.panels.ratios(curves, by_panels, solved))
         return solved, by_panels
-
-    # --- panels
-    @functools.cached_property
-    def _rate(self) -> float:
-        """How fast paths move at the start."""
-        return rate(self.engine, self.begin, self._level(1e-2))
-
-    def _first_panels(self, growth: float | None = None) -> PanelGrid:
-        """Return geometric panels whose first length follows from how fast paths move at the start."""
-        span = self.options.t_max - self.begin
-        first = min(self.control.first / max(self._rate, 1e-12), span / 4)
-        return PanelGrid.geometric(self.begin, self.options.t_max, first, growth or self.control.growth, self.order,
-                                   self.options.breaks)  # fmt: skip
-
-    def _slower(self, grid: OperatorGrid, growth: float | None = None) -> OperatorGrid:
-        """Return first panels that grow more slowly, where a grid has panels."""
-        growth = growth or math.sqrt(self.control.growth)
-        return grid if grid.panels is None else OperatorGrid.from_panels(self._first_panels(growth))
-
-    def _start(self, grid: OperatorGrid, rough: Level) -> PathSolution:
-        try:
-            return start(self.engine, grid, rough)
-        except SolverError:
-            logger.info("paths: the sparse grid gives no start; continuing with sampled paths")
-            return self._start_sampled(self._slower(grid), rough)
-
-    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> PathSolution:
-        """Return a start by a self-consistent ensemble, else by samples on a growing window."""
-        level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
-        try:
-            means = self_consistent_start(self.engine, grid, rough, self.options.seed)
-            averages = sweep(self.engine, grid, means, Design(level))
-        except SolverError as reason:
-            logger.info("paths: the start by a self-consistent ensemble failed (%s)", reason)
-            return start(self.engine, grid, level)
-        logger.info("time grid: a start on %d nodes by a self-consistent ensemble", grid.size)
-        return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
-
-    def _coarsened(self, begun: PathSolution) -> PathSolution:
-        """Return a rough solution on longer panels where its functions of time are quiet: half as long as these allow."""
-        if begun.grid.panels is None:
-            return begun
-        wanted = 2.0 * self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
-        if (wanted >= 1.0).all():
-            return begun
-        grid = OperatorGrid.from_panels(begun.grid.panels.denser(np.clip(wanted, self.control.growth**-2, 1.0)))
-        level = begun.averages[0].choice.level
-        for again in (False, True):
-            with contextlib.suppress(SolverError):
-                if again:
-                    means = self_consistent_start(self.engine, grid, level, self.options.seed)
-                else:
-                    means = transfer(begun.means, self.engine.responses, begun.grid, grid)
-                averages = sweep(self.engine, grid, means, Design(level))
-                logger.info("time grid: coarsened to %d nodes by the Legendre tails on %d", grid.size, begun.grid.size)
-                return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
-        return begun
-
-    def _settle_panels(self, base: PathSolution, design: Design, ratios: Array | None = None) -> tuple[PathSolution, Errors]:
-        """Return the solution with few points on panels that are dense enough, and the error of the panels."""
-        assert base.grid.panels is not None
-        ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
-        checked, errors = math.inf, Errors()
-        for _ in range(self.control.rounds):
-            assert base.grid.panels is not None
-            dense, shapes = self._move(base, design, base.grid.panels.denser(ratios, keep=True))
-            design = replace(design, shapes=shapes)
-            errors = self.judge.keep_errors(self.judge.panel_differences(base, dense, ratios), errors, base, dense)
-            curves = self.judge.curves(dense)
-            worst = self.judge.worst(curves, errors)
-            logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
-                        dense.grid.size, worst)  # fmt: skip
-            self._keep(dense, None, f"with {dense.grid.size} nodes")
-            if self._stagnates(dense):
-                break
-            if worst <= self.control.share:
-                coarser, errors = errors, self._check_panels(dense, design)
-                errors = self.judge.keep_errors(errors, coarser, dense, dense)  # in both orders they err alike
-                worst = self.judge.worst(curves, errors)
-                if worst <= self.control.share or worst > self.control.stuck * checked:
-                    break  # what denser panels leave is of the points, whose modes are others on every grid
-                checked = worst
-            if self.options.is_short_of_time():
-                break
-            base, ratios = dense, self._ratios(curves, errors, dense)
-        return dense, errors
-
-    def _stagnates(self, solved: PathSolution) -> bool:
-        """Whether the iteration leaves so much that neither panels nor points are worth refining."""
-        if solved.residual <= self.control.settled * self.options.rtol:
-            return False
-        logger.info(
-            "the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.residual
-        )
-        return True
-
-    def _check_panels(self, solved: PathSolution, design: Design) -> Errors:
-        """Return the error of panels by the difference to those of the next order that is allowed."""
-        old = solved.grid.panels
-        assert old is not None
-        panels = old.of_another_order(self.control.highest, self.control.check_ratio)
-        other, _ = self._move(solved, design, panels, replace(solved.controls, choose=(), most=WARM_ITERATION.most))
-        errors = self.judge.panel_errors(solved, other)
-        worst = self.judge.worst(self.judge.curves(solved), errors)
-        logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",
-                    solved.grid.size, other.grid.size, worst)  # fmt: skip
-        return errors
-
-    def _ratios(self, curves: Curves, errors: Errors, solved: PathSolution) -> Array:
-        """Return how much denser each panel and its neighbours should be."""
-        wanted = self.judge.ratios(curves, errors, solved.grid, self.control.aim * self.control.share)
-        wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
-        return np.clip(wanted, self.control.check_ratio, self.control.growth)
-
-    def _move(
-        self, solved: PathSolution, design: Design, panels: PanelGrid, controls: IterationControls | None = None
-    ) -> tuple[PathSolution, Shapes | None]:
-        """Return the solution on other panels, with the same points, and what is known about responses there."""
-        engine, grid = self.engine, OperatorGrid.from_panels(panels)
-        means = transfer(solved.means, engine.responses, solved.grid, grid)
-        shapes = move_shapes(design.shapes, engine.noises, solved.grid, grid)
-        found = []
-        with contextlib.suppress(SolverError):
-            made = iterate(
-                engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, controls or solved.controls
-            )
-            if made.residual <= solved.residual or not self._stagnates(made):
-                return made, shapes
-            found.append((made, shapes))
-        try:  # from the start again, on these panels
-            begin = self._start_sampled if solved.is_sampled else self._start
-            begun = begin(grid, self._level(1e-2))
-            learnt = variation(begun.averages)
-            again = Design(design.level, solved.layouts, learnt)
-            found.append((iterate(engine, begun.grid, begun.means, again, self.rough), learnt))
-        except SolverError:
-            if not found:
-                raise
-        return min(found, key=lambda pair: pair[0].residual)
 
     # --- points
     def _settle_points(self, solved: PathSolution, by_panels: Errors, level: Level) -> tuple[PathSolution, Errors, Errors]:
@@ -628,7 +464,7 @@ class _StochasticSolve:
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 # averages of kinks, or what is hidden, err beside that
                 enough = 0.8 if self.engine.program.kinked else min(0.95, 1.0 - self.hidden)
-                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._stagnates(solved):
+                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self.panels.stagnates(solved):
                     break
                 if number == control.rounds or ways == ["sample"] or not moved.trend:
                     break  # of samples there are no larger ones
@@ -642,16 +478,16 @@ class _StochasticSolve:
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.controls)
                 rough = (number == 1 and worst > control.large) or judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and rough:
-                    by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
+                    by_panels, curves = self.panels.check(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
-                        solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
+                        solved, by_panels = self.panels.settle(solved, design, self.panels.ratios(curves, by_panels, solved))
                     design = replace(design, shapes=variation(solved.averages))
             except SolverError as reason:  # too many points, or far from a solution
                 logger.info("no more paths: %s", reason)
                 if not isinstance(reason, LostPathError) or solved.grid.panels is None:
                     break
                 try:  # on shorter panels
-                    solved, by_panels = self._settle_panels(solved, design, np.full(solved.grid.panels.panels, 2.0))
+                    solved, by_panels = self.panels.settle(solved, design, np.full(solved.grid.panels.panels, 2.0))
                 except SolverError:
                     break
                 design = replace(design, shapes=variation(solved.averages))
@@ -720,7 +556,7 @@ class _StochasticSolve:
 
     def _warm_start(self, final: PathSolution) -> WarmStart | None:
         """Return a warm start for other parameters."""
-        return None if self._stagnates(final) else make_warm_start(self.engine, final, self._rate)
+        return None if self.panels.stagnates(final) else make_warm_start(self.engine, final, self.starts.rate)
 
     def _sample(self, solved: PathSolution) -> tuple[Sample, ...]:
         """Return the paths that are kept, if they are wanted."""
