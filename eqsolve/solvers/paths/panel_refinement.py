@@ -105,7 +105,7 @@ class PanelRefinement:
             found.append((made, shapes))
         try:  # from the start again, on these panels
             begin = self.starts.march if solved.is_sampled else self.starts.begin
-            begun = begin(grid, self.starts.level(1e-2))
+            begun = begin(grid)
             learnt = variation(begun.averages)
             again = Design(design.level, solved.layouts, learnt)
             found.append((iterate(engine, begun.grid, begun.means, again, rough), learnt))

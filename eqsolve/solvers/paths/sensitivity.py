@@ -24,7 +24,7 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
-from eqsolve.solvers.paths.ensembles import carried
+from eqsolve.solvers.paths.ensembles import points_on
 from eqsolve.solvers.paths.error_control import ErrorControl, Errors
 from eqsolve.solvers.paths.iterate import Correction, IterationControls, PathSolution, iterate
 from eqsolve.solvers.paths.point_refinement import PointRefinement
@@ -128,7 +128,7 @@ class _SensitivitySolve:
         means = transfer(base.means, own.responses, base.grid, grid)
         there = iterate(
             own, grid, means, design, control.rough * self.options.rtol, replace(base.controls, choose=()),
-            Correction(carried(own, base, grid), left),
+            Correction(points_on(own, base, grid), left),
         )  # fmt: skip
         engine = self.beside(there)
         return self.judge.panel_errors(

@@ -34,6 +34,7 @@ from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, di
 from eqsolve.solvers.paths.follow import LostPathError
 from eqsolve.solvers.paths.iterate import PathSolution, iterate, start, sweep_once
 from eqsolve.solvers.paths.kinks import average_kinks
+from eqsolve.solvers.paths.large_ensembles import LargeEnsembles
 from eqsolve.solvers.paths.nested_steps import extrapolate_steps, on_fine_steps, step_errors, steps_in_time
 from eqsolve.solvers.paths.panel_refinement import PanelRefinement
 from eqsolve.solvers.paths.point_refinement import PointRefinement, RefinedSolution, is_clear, is_far
@@ -155,7 +156,7 @@ class _StochasticSolve:
     def run(self) -> Result:
         """Solve; an interruption returns what there is, with the error it has."""
         try:
-            return self._run()
+            return self._solve_system()
         except (KeyboardInterrupt, MemoryError) as reason:
             if self.best is None:
                 raise
@@ -168,7 +169,7 @@ class _StochasticSolve:
         solved, errors, stage = self.best
         return self._package(solved, errors).with_status(what, f"{why} {stage}; the errors are those of what was done by then")
 
-    def _run(self) -> Result:
+    def _solve_system(self) -> Result:
         """Solve: in steps with white noise, else on panels that are refined with few points first.
 
         A sample replaces a sparse grid that needs more points, has no solution, or is shown to err.
@@ -184,7 +185,7 @@ class _StochasticSolve:
             window = self.starts.coarsened(begun_window)
             if self._needs_sample(window):
                 try:
-                    return self._run_sampled(window)
+                    return self._solve_by_ensembles(window)
                 except SolverError as reason:
                     if not self._kinked:
                         raise
@@ -193,13 +194,13 @@ class _StochasticSolve:
             if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
                 found = self._solve_sparse(begun_window, few)
             if found is None:
-                return self._run_sampled(self.starts.march(self.starts.more_slowly(window.grid), self.starts.level(1e-2)))
+                return self._solve_by_ensembles(self.starts.march(self.starts.more_slowly(window.grid)))
             solved, by_panels, level = found
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
             if isinstance(near := self.options.warm_start, WarmStart) and near.sampled:
-                return self._run_sampled(solved)
+                return self._solve_by_ensembles(solved)
         self.stage = "paths"
         if wanted != level:
             design = Design(wanted, None, variation(solved.averages))
@@ -220,7 +221,7 @@ class _StochasticSolve:
                 missed = self.judge.worst(curves, self.judge.total(final, by_panels, by_points)) > 1.0
                 if missed and self.ensembles.suffices(excess, final.grid.size):
                     with contextlib.suppress(SolverError):
-                        return self._run_sampled(final)
+                        return self._solve_by_ensembles(final)
         self.near = self._warm_start(final)
         return self._average_kinks(final, by_panels, by_points)
 
@@ -271,12 +272,12 @@ class _StochasticSolve:
         errs = grids_disagree or sample_disagrees or hidden
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, self.control.ratio**2 * window.grid.size))
 
-    def _run_sampled(self, window: PathSolution) -> Result:
+    def _solve_by_ensembles(self, window: PathSolution) -> Result:
         """Solve by sampled paths, from a rough solution on."""
         self._keep(window, None, "after the start")
         self.stage = "time grid"
         ensembles = self.ensembles
-        small = self._begin_sampled(window)
+        small = self._small_ensemble(window)
         self._keep(small, None, f"with {small.paths} paths")
         levels: tuple[PathSolution, ...] = (small,)
         by_panels: ByGrid = lambda levels: self.judge.zero_errors(levels[0])  # noqa: E731
@@ -284,19 +285,19 @@ class _StochasticSolve:
             levels, by_panels = ensembles.settle_panels(small)
         self._keep(levels[0], None, f"with {levels[0].grid.size} nodes")
         self.stage = "paths"
-        final, errors, by_points = self._refine_sampled(levels, by_panels)
+        final, errors, by_points = self._refine_ensembles(levels, by_panels)
         self._keep(final, _sum(by_points, errors), "with large ensembles")
         self.near = None if self._kinked else self._warm_start(final)
         return self._average_kinks(final, errors, by_points)
 
-    def _refine_sampled(self, small: Sequence[PathSolution], by_panels: ByGrid) -> tuple[PathSolution, Errors, Errors]:
+    def _refine_ensembles(self, small: Sequence[PathSolution], by_panels: ByGrid) -> tuple[PathSolution, Errors, Errors]:
         """Return a small ensemble's solution moved to the average of large ones, the error of panels and that of points."""
 
         def smooth(levels: Sequence[PathSolution]) -> Errors:
             errors = by_panels(levels)
             return errors if self._kinked else self.judge.without_noise(self.judge.curves(levels[0]), errors)
 
-        levels, by_points = self.ensembles.refine(small, smooth)
+        levels, by_points = LargeEnsembles(self.ensembles, small, smooth).refine()
         return levels[0], smooth(levels), by_points
 
     def _average_kinks(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
@@ -313,7 +314,7 @@ class _StochasticSolve:
         by_points = by_points | {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
-    def _begin_sampled(self, window: PathSolution) -> PathSolution:
+    def _small_ensemble(self, window: PathSolution) -> PathSolution:
         """Return the small ensemble's solution; from a march, then on denser panels, where it does not come near one."""
         best: PathSolution | None = None
         own, slower = window.grid, self.control.growth**0.25
@@ -329,7 +330,7 @@ class _StochasticSolve:
                     raise
             if grid is not None:
                 try:
-                    window = self.starts.march(grid, self.starts.level(1e-2))
+                    window = self.starts.march(grid)
                 except SolverError:
                     if best is None:
                         raise
@@ -356,9 +357,10 @@ class _StochasticSolve:
             self._keep_levels(final, by_steps, by_points)
             if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
-                final, by_points = ensembles.refine(
-                    final, lambda levels: step_errors([judge.curves(item) for item in levels], control, levels[0].grid.nodes)
+                by_grid: ByGrid = lambda levels: step_errors(  # noqa: E731
+                    [judge.curves(item) for item in levels], control, levels[0].grid.nodes
                 )
+                final, by_points = LargeEnsembles(ensembles, final, by_grid).refine()
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
@@ -398,7 +400,7 @@ class _StochasticSolve:
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                again = self.starts.march(self.starts.more_slowly(begun.grid), self.starts.level(1e-2))
+                again = self.starts.march(self.starts.more_slowly(begun.grid))
                 found = self._first_solution(again, few)
                 begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
         by_panels = self.judge.zero_errors(solved)
@@ -499,7 +501,7 @@ class _StochasticSolve:
         """Return a solution moved by sets of finer points, or by large ensembles of sampled paths where these do not do."""
         judge, control = self.judge, self.control
         if "sample" in ways and "constants" not in ways:
-            (final,), errors = self.ensembles.refine([solved], lambda _: by_panels)
+            (final,), errors = LargeEnsembles(self.ensembles, [solved], lambda _: by_panels).refine()
             return RefinedSolution(final, errors), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
         room = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
@@ -512,7 +514,7 @@ class _StochasticSolve:
         of_panels: ByGrid = lambda _: by_panels  # noqa: E731
         if self.options.step is None and judge.worst(judge.curves(solved), by_panels) > control.share:
             small, of_panels = self.ensembles.settle_panels(small[0])  # of few points it may not be the panels' error
-        final, panels, errors = self._refine_sampled(small, of_panels)
+        final, panels, errors = self._refine_ensembles(small, of_panels)
         sampled = RefinedSolution(final, errors)
         worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
         return (sampled, panels) if other < worst else (moved, by_panels)

@@ -38,12 +38,12 @@ class Starts:
 
     def window(self) -> PathSolution:
         """Return a rough solution over the whole time."""
-        options, rough = self.options, self.level(1e-2)
+        options = self.options
         if options.step is not None:
             grid = OperatorGrid.discrete(options.step, self.time, options.t_max)
         else:
             grid = OperatorGrid.from_panels(self.first_panels())
-        return self.begin(grid, rough)
+        return self.begin(grid)
 
     @functools.cached_property
     def rate(self) -> float:
@@ -62,16 +62,17 @@ class Starts:
         growth = growth or math.sqrt(self.control.growth)
         return grid if grid.panels is None else OperatorGrid.from_panels(self.first_panels(growth))
 
-    def begin(self, grid: OperatorGrid, rough: Level) -> PathSolution:
+    def begin(self, grid: OperatorGrid) -> PathSolution:
         """Return a start by a growing window with few points; by a march where these give none."""
         try:
-            return start(self.engine, grid, rough)
+            return start(self.engine, grid, self.level(1e-2))
         except SolverError:
             logger.info("paths: the sparse grid gives no start; continuing with sampled paths")
-            return self.march(self.more_slowly(grid), rough)
+            return self.march(self.more_slowly(grid))
 
-    def march(self, grid: OperatorGrid, rough: Level) -> PathSolution:
+    def march(self, grid: OperatorGrid) -> PathSolution:
         """Return a start by a self-consistent ensemble, else by samples on a growing window."""
+        rough = self.level(1e-2)
         level = self.sampled(rough)
         try:
             means = self_consistent_start(self.engine, grid, rough, self.options.seed)
