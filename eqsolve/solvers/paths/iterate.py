@@ -21,6 +21,7 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
+from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
 from eqsolve.solvers.paths.means import Averages, react
 from eqsolve.solvers.paths.modes import Group
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
@@ -41,7 +42,7 @@ class IterationControls:
     # sweeps that may fail to reduce the residual by ``fall`` before mean responses are given up,
     # and sampled paths altogether
     stalled: int = 8
-    fall: float = 0.7
+    fall: float = PathsControls.stuck
     depth: int = 5  # of past steps with mean responses
     plain_depth: int = 20  # and without
     krylov: int = 25  # most steps of the Krylov method
@@ -54,13 +55,11 @@ class IterationControls:
 
 
 DEFAULT_ITERATION = IterationControls()
-_TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
-_ALONE = 25  # sweeps over a window with one more panel
 
 
 @dataclass(frozen=True, eq=False)
 class PathSolution:
-    """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
+    """Converged means on a grid, with the kernels they give and the paths behind them.
 
     ``residual`` is what the iteration would still change, relative to the largest value of a mean;
     ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
@@ -70,7 +69,6 @@ class PathSolution:
     means: Means
     kernels: Kernels
     averages: tuple[Averages, ...]
-    secants: Secants
     residual: float
     trusting: bool = True
     stalled: bool = False
@@ -108,7 +106,7 @@ class Correction:
     of multigrid: Brandt, Math. Comp. 31, 333 (1977), doi:10.1090/S0025-5718-1977-0431719-X).
     """
 
-    averages: tuple[Averages, ...]
+    averages: tuple[Averages | Kept, ...]
     means: Means
 
 
@@ -244,9 +242,12 @@ def iterate(
                         remains, controls.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return PathSolution(
-        grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= controls.stalled
-    )
+    return PathSolution(grid, means, engine.kernels(grid, means), swept, remains, trusting, stalled >= controls.stalled)
+
+
+def sweep_once(engine: Engine, grid: OperatorGrid, means: Means, design: Design) -> PathSolution:
+    """Return means on a grid as a rough solution, with the paths that they drive."""
+    return PathSolution(grid, means, engine.kernels(grid, means), sweep(engine, grid, means, design), 1.0)
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> PathSolution:
@@ -261,9 +262,8 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            found = iterate(
-                engine, window, means, Design(level), tolerance, IterationControls(most=_ALONE if alone else _TOGETHER)
-            )
+            most = EnsembleControls.sweeps // (1 if alone else 2)  # several panels are tried less long than one
+            found = iterate(engine, window, means, Design(level), tolerance, IterationControls(most=most))
             if found.residual > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:

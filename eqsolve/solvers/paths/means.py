@@ -14,7 +14,7 @@ from eqsolve.numerics.backend import CPU, Backend
 from eqsolve.numerics.relations import Kernels
 from eqsolve.solvers.paths.follow import Paths, step_average_matrix
 from eqsolve.solvers.paths.modes import Choice, Group
-from eqsolve.solvers.paths.responses import Tangents, enter, instantaneous, respond, respond_to_constants, target_slopes
+from eqsolve.solvers.paths.responses import enter, instantaneous, respond, respond_to_constants, target_slopes
 
 MeanResponses = Mapping[str, list[Array]]
 """By noise, the mean response of every target, as operators."""
@@ -88,21 +88,17 @@ def _memory(link: Link, kernels: Kernels) -> Array:
 
 
 def average(
-    paths: Paths, choice: Choice, backend: Backend = CPU, known: MeanResponses | None = None, tangents: Tangents | None = None,
-    threads: int | None = 1,
+    paths: Paths, choice: Choice, backend: Backend = CPU, threads: int | None = 1
 ) -> Averages:  # fmt: skip
     """Return the means over paths, responses among them; tangents are followed on the backend.
 
-    ``known`` are mean responses to some noises; ``tangents``, where these come from. On a sparse
-    grid mean responses are always found, for what is linear in the weak modes.
+    On a sparse grid mean responses are always found, for what is linear in the weak modes.
     """
     plan = paths.plan
     made: dict[str, Array] = {}
-    reactions: dict[str, list[Array]] = dict(known or {})
+    reactions: dict[str, list[Array]] = {}
     steps: dict[str, list[Array]] = {}
     for noise in (*plan.driving[len(plan.noises) :], *plan.noises):
-        if noise in reactions:
-            continue
         asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
         found: dict[str, Array] = {}
         if noise not in plan.noises:
@@ -110,7 +106,7 @@ def average(
         elif (like := _alike(plan, paths.kernels, noise, steps)) and not asked:
             reactions[noise] = [like[1] * matrix for matrix in reactions[like[0]]]
         elif asked or steps or choice.layout.kind == "sparse":
-            found, reactions[noise] = respond(paths, noise, asked, backend, tangents, threads)
+            found, reactions[noise] = respond(paths, noise, asked, backend, threads)
         made |= found
     drawn = choice.layout.kind in ("sample", "single") and bool(reactions)
     constants = respond_to_constants(paths) if drawn or (choice.layout.kind == "sparse" and not choice.strong.all()) else {}
@@ -276,10 +272,10 @@ def _respond_to_white(
     """
     means = step_average_matrix(paths.shape[0])
     if not _follows(paths.plan, paths.kernels, noise, asked):
-        _, by_step = respond(paths, noise, (), backend, None, threads)
-        found, at_nodes = respond(paths, noise, asked, backend, None, threads, at_nodes=True)
+        _, by_step = respond(paths, noise, (), backend, threads)
+        found, at_nodes = respond(paths, noise, asked, backend, threads, at_nodes=True)
         return found, at_nodes, by_step
-    found, by_step = respond(paths, noise, asked, backend, None, threads, after=means)
+    found, by_step = respond(paths, noise, asked, backend, threads, after=means)
     return found, [matrix @ means for matrix in by_step], by_step
 
 

@@ -25,21 +25,16 @@ _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
 _TOGETHER = 256  # paths of one task of the compiled kernel: thousands of its smallest pieces, enough tasks for threads
 
 
-Tangents = Callable[[Paths, str], Iterator[tuple[slice, Array]]]
-"""Of paths and a noise, the tangents (unknown, node, path, node of the noise), some paths at a time."""
-
-
 def respond(
-    paths: Paths, noise: str, asked: Sequence[MeanProgram], backend: Backend = CPU, tangents: Tangents | None = None,
-    threads: int | None = 1, *, at_nodes: bool = False, after: Array | None = None, targets: bool = True,
+    paths: Paths, noise: str, asked: Sequence[MeanProgram], backend: Backend = CPU, threads: int | None = 1, *,
+    at_nodes: bool = False, after: Array | None = None, targets: bool = True,
 ) -> tuple[dict[str, Array], list[Array]]:  # fmt: skip
     """Return responses to a noise z as operators: those ``asked`` for, and the targets' mean ones.
 
     A response is R(t, t') = E[a(t) b(t') ∂y(t)/∂z(t')], with y its output and a, b its factors; a
     mean response is E[∂y(t)/∂z(t')], left out without ``targets``. The tangents ∂u/∂z of the
-    unknowns are solved for on the ``backend`` or come from ``tangents``. White noise z is constant
-    in every step, or ``at_nodes`` a function on the nodes. With a matrix ``after``, R ``after`` is
-    returned for R.
+    unknowns are solved for on the ``backend``. White noise z is constant in every step, or
+    ``at_nodes`` a function on the nodes. With a matrix ``after``, R ``after`` is returned for R.
     """
     plan, size, weights, home = paths.plan, paths.shape[0], paths.points.weights, paths.backend
     source, by_noise = enter(paths, noise, at_nodes)
@@ -72,7 +67,7 @@ def respond(
         return left, right
 
     total = np.zeros((len(jobs) + len(moving), size, size))
-    for added in _mean_tangents(paths, source, by_noise, factors, backend, tangents, noise, threads):
+    for added in _mean_tangents(paths, source, by_noise, factors, backend, threads):
         total += added
     responses, reactions = list(total[: len(jobs)]), [np.diag(home.get(values @ weights)) for values in own]
     for target, shared in same.items():
@@ -87,19 +82,10 @@ def respond(
 
 def _mean_tangents(
     paths: Paths, source: Array, by_noise: Array | None, factors: Callable[[slice], tuple[Array, Array]], backend: Backend,
-    tangents: Tangents | None, noise: str, threads: int | None,
+    threads: int | None,
 ) -> Iterator[Array]:  # fmt: skip
     """Yield sums over some paths at a time of factor × tangent × factor, by the backend's compiled kernel."""
 
-    def from_tangents(part: slice, found: Array) -> Array:
-        left, right = factors(part)
-        if len(right):
-            return np.asarray(np.einsum("kuiq,uiqj,kjq->kij", left, found, right))
-        made = np.matmul(left.transpose(1, 2, 0, 3), found)  # unknown, node, job, node
-        return np.asarray(made.sum(axis=0)).transpose(1, 0, 2)
-
-    if tangents is not None:
-        return (from_tangents(*piece) for piece in tangents(paths, noise))
     from eqsolve.numerics import cuda
     from eqsolve.numerics.compiled import mean_tangents
 

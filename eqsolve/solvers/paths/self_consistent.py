@@ -11,36 +11,35 @@ method. The sampling error is some percent.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from eqsolve.compile.stochastic import Covariance, EnsembleProgram, MeanProgram
+from eqsolve.compile.stochastic import Covariance, EnsembleProgram
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.backend import demand_memory
 from eqsolve.numerics.gaussian import Level, PointLayout, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
 from eqsolve.solvers.paths.follow import (
     PathBatch,
-    PathOperators,
-    block_inverses,
+    Paths,
     machine_code,
     path_operators,
     read_inputs,
     solve_block,
 )
+from eqsolve.solvers.paths.means import average_single
 from eqsolve.solvers.paths.modes import Drawn, groups_of
+from eqsolve.solvers.paths.responses import respond
 from eqsolve.solvers.paths.sweep import Engine, Means, guess
 from eqsolve.solvers.paths.transfer import extend
 
 _PATHS = PathsControls.probe  # of an ensemble: its noise is Gaussian up to 1/paths
-_EVALUATIONS = 30  # on one panel
 _SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
 _PROVED = 1e-6  # of the variances: how well sections give the covariance
 
@@ -91,29 +90,20 @@ class _Source:
 
 
 class _SelfDriven:
-    """The paths of one ensemble on the way: unknowns, signals, slopes and tangents on the nodes so far."""
+    """The paths of one ensemble on the way: noises, unknowns, signals and slopes on the nodes so far."""
 
-    def __init__(self, plan: EnsembleProgram, points: Points, blocks: Sequence[slice]) -> None:
-        self.plan, self.points, self.code, size = plan, points, machine_code(plan), blocks[-1].stop
+    def __init__(self, plan: EnsembleProgram, points: Points, size: int) -> None:
+        self.plan, self.points, self.code = plan, points, machine_code(plan)
         self.count, many = len(points.weights), len(plan.unknowns)
         self.unknowns = np.zeros((many, size, self.count))
         self.signals = np.zeros((plan.count, size, self.count))
         self.slopes = np.zeros((plan.count, many, size, self.count))
         self.noises = {name: np.zeros((size, self.count)) for name in plan.noises}
-        some = np.unique(np.linspace(0, self.count - 1, min(_PATHS // 2, self.count)).astype(int))
-        self.some, self.mass = some, points.weights[some] / points.weights[some].sum()
-        numbers = len(plan.noises) * plan.count * size**2 * len(some) / 2
-        demand_memory(8.0 * numbers, f"responses along {len(some)} paths on {size} nodes")
-        # Σ over unknowns of slope × tangent, by noise and block of its nodes: (signal, node from
-        # that block on, path, node of the noise): products with the past read contiguous memory
-        self.effects = {
-            name: [np.zeros((plan.count, size - block.start, len(some), block.stop - block.start)) for block in blocks]
-            for name in plan.noises
-        }
-        self.factors = {mean.name: np.zeros((2 * max(len(mean.outers), 1), size, self.count)) for mean in plan.means}
+        self.factors: dict[str, list[Array]] = {}  # of every mean, on the nodes so far
+        self.some = np.unique(np.linspace(0, self.count - 1, min(_PATHS // 2, self.count)).astype(int))
 
-    def follow(self, kernels: Kernels, part: slice, accuracy: float, first: bool) -> tuple[Means, dict[str, Array]]:
-        """Follow the paths over a block; return means of one time there, and the rows of the mean responses."""
+    def follow(self, kernels: Kernels, part: slice, accuracy: float, first: bool) -> tuple[Means, Means]:
+        """Follow the paths over a block; return means of one time and mean responses, up to its end."""
         plan, size = self.plan, part.stop
         actions = path_operators(plan, kernels)
         drawn = Drawn(tuple(self.noises[name][:size] for name in plan.noises), ())
@@ -129,77 +119,16 @@ class _SelfDriven:
             self.unknowns[None], self.signals[None], self.slopes[None], self.code,
         )  # fmt: skip
         solve_block(solving, part, base, not first, math.sqrt(accuracy))
-        arguments = inputs.at(part, self.unknowns[:, part])
-        if plan.memories:
-            past = plan.memory_signals(*inputs.at(slice(0, size), self.unknowns[:, :size]))
-            arguments += [
-                kernels.operator(item)[part] @ np.broadcast_to(s, (size, self.count))
-                for item, s in zip(plan.memories, past, strict=True)
-            ]
-        shape = (part.stop - part.start, self.count)
-        single: Means = {}
-        for mean in plan.means:
-            values = [np.broadcast_to(value, shape) for value in mean.factors(*arguments)]
-            if mean.kind == "one":
-                single[mean.name] = values[0] @ self.points.weights
-            elif mean.joint is None:
-                self.factors[mean.name][:, part] = values
-        return single, self._respond(kernels, actions, part, arguments)
-
-    def _respond(self, kernels: Kernels, actions: PathOperators, part: slice, arguments: list[Any]) -> dict[str, Array]:
-        """Return the rows of the mean responses on a block, and keep the tangents there."""
-        plan, some, size, height = self.plan, self.some, part.stop, part.stop - part.start
-        many, width = len(plan.unknowns), len(some)
-        slopes = np.ascontiguousarray(self.slopes[:, :, part][..., some])
-        own = {key: matrix[part, part] for key, matrix in actions.operators.items()}
-        inverse = block_inverses(own, [slice(0, height)], slopes)[0].transpose(2, 0, 1)
-        made = {}
-        for place, noise in enumerate(plan.noises):
-            right = np.zeros((many, height, width, size))
-            for drive, matrix in zip(plan.drives, actions.drives, strict=True):
-                if drive.noise == noise:
-                    right[drive.unknown] += matrix[part, None, :size]
-            direct = None
-            if plan.noise_slopes is not None:
-                inside = [arguments[0], *(item[..., some] for item in arguments[1 : 1 + many + len(plan.noises)])]
-                inside += [item[..., some] for item in arguments[1 + many + len(plan.noises) :][: len(plan.constants)]]
-                inside += arguments[1 + many + len(plan.noises) + len(plan.constants) :][: len(plan.functions)]
-                values = plan.noise_slopes(*inside)[place :: len(plan.noises)]
-                direct = np.stack([np.broadcast_to(value, (height, width)) for value in values])
-            effects = list(zip(kernels.grid.blocks, self.effects[noise], strict=False))
-            for (unknown, signal), matrix in actions.operators.items():
-                for block, kept in effects[:-1]:
-                    past = kept[signal, : part.start - block.start].reshape(part.start - block.start, -1)
-                    right[unknown, :, :, block] += (matrix[part, block.start : part.start] @ past).reshape(height, width, -1)
-                if direct is not None:
-                    right[unknown, :, :, part] += own[unknown, signal][:, None, :] * direct[signal].T
-            found = (inverse @ right.reshape(many * height, width, size).transpose(1, 0, 2)).transpose(1, 0, 2)
-            tangents = found.reshape(many, height, width, size)
-            for signal in range(plan.count):
-                effect = np.einsum("oip,oipj->ipj", slopes[signal], tangents)
-                if direct is not None:
-                    effect[:, :, part] += np.einsum("ip,ij->ipj", direct[signal], np.eye(height))
-                for block, kept in effects:
-                    kept[signal, part.start - block.start : size - block.start] = effect[:, :, block]
-            for mean in plan.means:
-                if mean.kind == "response" and mean.noise == noise:
-                    made[mean.name] = self._rows(mean, tangents, arguments, part, actions)
-        return made
-
-    def _rows(self, mean: MeanProgram, tangents: Array, arguments: list[Any], part: slice, actions: PathOperators) -> Array:
-        some, height, size = self.some, part.stop - part.start, part.stop
-        assert mean.by_unknown is not None
-        outputs = [np.broadcast_to(value, (height, self.count))[:, some] for value in mean.by_unknown(*arguments)]
-        left, right = (self.factors[mean.name][k][:size, some] for k in range(2))
-        rows = np.zeros((height, size))
-        for unknown, output in enumerate(outputs):
-            weighted = output * left[part] * self.mass
-            rows += np.matmul(weighted[:, None, :], tangents[unknown] * right.T)[:, 0]
-            if not self.plan.integrated[unknown]:  # what is proportional to δ(t − t') is left out of a response
-                for drive, matrix in zip(self.plan.drives, actions.drives, strict=True):
-                    if drive.unknown == unknown and drive.noise == mean.noise:
-                        rows[:, part] -= np.diag(np.diagonal(matrix)[part] * (weighted * right[part]).sum(axis=1))
-        return rows
+        unknowns, signals, slopes = (item[..., :size, :] for item in (self.unknowns, self.signals, self.slopes))
+        paths = Paths(plan, kernels, actions, self.points, drawn, unknowns, signals, slopes)
+        self.factors = {mean.name: paths.values(mean.factors) for mean in plan.means}
+        few = paths.some(self.some)
+        few = replace(few, points=replace(few.points, weights=few.points.weights / few.points.weights.sum()))
+        responses: Means = {}
+        for noise in plan.noises:
+            asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
+            responses |= respond(few, noise, asked, targets=False)[0] if asked else {}
+        return average_single(paths)[0], responses
 
 
 def self_consistent_start(engine: Engine, grid: OperatorGrid, level: Level, seed: int) -> Means:
@@ -225,7 +154,7 @@ class _March:
             mixed = rng.permutation(len(points.weights))
             constants = {name: values[mixed] for name, values in points.constants.items()}
             self.ensembles.append(
-                _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.blocks)
+                _SelfDriven(plan, replace(points, constants=constants, weights=points.weights[mixed]), grid.size)
             )
         self.sources = self._sources(rng)
         self.lone = {item: rng.standard_normal(_PATHS * 2) for item in engine.program.covariances}
@@ -268,7 +197,7 @@ class _March:
         """Iterate noises, mean responses and means of one time on a block."""
         secants, best, residual = Secants(8), math.inf, math.inf
         vector = self._read(part)
-        for count in range(_EVALUATIONS):
+        for count in range(EnsembleControls.sweeps):
             for piece, values in self._split(vector, part):
                 piece[...] = values.reshape(piece.shape)
             self._evaluate(window, part, first=count == 0)
@@ -291,17 +220,17 @@ class _March:
         engine, size = self.engine, part.stop
         kernels = self._kernels(window)
         for item in self.ensembles:
-            single, rows = item.follow(kernels, part, 1e-8, first)
+            single, responses = item.follow(kernels, part, 1e-8, first)
             for name, values in single.items():
-                self.means[name][part] = values
-            for name, values in rows.items():
-                self.means[name][part, :size] = values
+                self.means[name][part] = values[part]
+            for name, values in responses.items():
+                self.means[name][part, :size] = values[part]
             for mean in item.plan.means:
                 if mean.kind == "two":
                     table = np.zeros((part.stop - part.start, size))
                     for term, outer in enumerate(mean.outers):
                         f, g = item.factors[mean.name][2 * term : 2 * term + 2]
-                        made = (f[part] * item.points.weights) @ g[:size].T
+                        made = (f[part] * item.points.weights) @ g.T
                         table += (
                             made if outer is None else np.broadcast_to(kernels.pointwise(outer), (size, size))[part] * made
                         )
@@ -362,7 +291,7 @@ class _March:
                 if mean.kind == "two":
                     means[mean.name] = np.zeros((size, 1))
         if source is not None:
-            values = self.ensembles[source.ensemble].factors[source.mean][source.factor][:size]
+            values = self.ensembles[source.ensemble].factors[source.mean][source.factor]
             values = np.hstack([values, np.ones((size, 1))])
             if source.outer is not None:
                 values = values * np.broadcast_to(kernels.pointwise(source.outer), (size, size))[:, :1]

@@ -114,6 +114,7 @@ class Engine:
         return [group for group in kernels.derived[self] if plan is None or group.noises[0] in plan.driving]
 
     def kernels(self, grid: OperatorGrid, means: Mapping[str, Array]) -> Kernels:
+        means = means if self.known is None else {**self.known.means, **means}
         return evaluate(self.program.definitions, grid, means, self.known)
 
 
@@ -125,7 +126,7 @@ class Design:
     """
 
     level: Level
-    layouts: tuple[PointLayout, ...] | None = None
+    layouts: tuple[PointLayout | None, ...] | None = None
     shapes: Shapes | None = None
     by_value: Shapes | None = None
     tangent_stride: int = 1

@@ -33,7 +33,6 @@ class WarmStart:
     """A solution as the start of another."""
 
     grid: PanelGrid | tuple[float, ...]  # the nodes; panels, or the steps of a discrete time
-    edges: Array  # of the panels that would do for the same solution, as times since the start
     rate: float  # the inverse of the first time scale
     means: Means  # that act back, on the nodes
     shapes: Shapes | None  # how much responses vary there
@@ -56,18 +55,12 @@ class FirstGuess:
     shapes: Shapes | None
 
 
-def make_warm_start(engine: Engine, solved: PathSolution, rate: float, ratios: Array | None) -> WarmStart:
-    """Return a warm start.
-
-    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser panels should be.
-    """
+def make_warm_start(engine: Engine, solved: PathSolution, rate: float) -> WarmStart:
+    """Return a warm start; ``rate`` is the inverse of the first time scale."""
     panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
-    edges = np.empty(0)
-    if panels is not None and ratios is not None:
-        edges = panels.denser(ratios).edges - panels.edges[0]
     names = tuple(name for name, _ in engine.program.observables)
     sampled = any(layout.kind == "single" for layout in solved.layouts)
-    return WarmStart(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
+    return WarmStart(panels or tuple(solved.grid.nodes), rate, means, solved.shapes, names, sampled)
 
 
 def guess_from_warm_start(
@@ -94,7 +87,7 @@ def guess_from_warm_start(
     if not 1 / _PACE < rate / near.rate < _PACE:
         return f"its first time scale is {rate / near.rate:.3g} times the one here"
     old = OperatorGrid.from_panels(near.grid)
-    edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
+    edges = _edges_until(near.grid.edges - near.grid.edges[0], options.t_max - begin, near.rate / rate)
     grid = OperatorGrid.from_panels(PanelGrid.ending_at(options.breaks, begin + edges, order))
     means = transfer(near.means, engine.responses, old, grid)
     return FirstGuess(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
