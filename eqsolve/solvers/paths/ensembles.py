@@ -405,7 +405,7 @@ class Ensembles:
             if not again:  # more paths
                 if number == 1:
                     stride = self._choose_tangent_stride(small[0], first, by_parts, chance)
-                most = self._most_paths(size, stride, round(paths), spent)
+                most = min(self._most_paths(size, stride, round(paths), spent), judge.options.time_left() / times[0])
                 if most < paths / 2:
                     break
                 stated = chance * margin_of(len(weights) + control.sets) / margin
