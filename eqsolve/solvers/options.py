@@ -115,11 +115,10 @@ class Options:
         """Return whether another round of refinement should not be begun: it costs about as much as all before it."""
         return self.budget is not None and self.time_left() < 0.5 * self.budget
 
-    def demand_time(self, moment: float) -> None:
-        """Stop an integration, which is at a moment, where the budget was spent a while ago."""
+    def demand_time(self, doing: str) -> None:
+        """Stop a computation, which is ``doing`` something, where the budget was spent a while ago."""
         if time.process_time() > self.deadline + _OVERRUN:
-            text = f"is spent at t = {moment:.4g} of the first solution; give more, or a larger rtol"
-            raise BudgetSpentError(f"the budget of {self.budget:g} s {text}")
+            raise BudgetSpentError(f"the budget of {self.budget:g} s is spent {doing}; give more, or a larger rtol")
 
     def demand_after(self, begin: float) -> None:
         """Refuse a last time that does not lie after the start."""

@@ -8,7 +8,7 @@ from sympy import Heaviside, cos, sqrt
 
 import eqsolve
 from eqsolve import GP, E, Eq, Int, System, correlation, function, process, random, response, times
-from eqsolve.errors import SolverError, UsageError
+from eqsolve.errors import BudgetSpentError, SolverError, UsageError
 from eqsolve.laws import Normal, StudentT
 from eqsolve.options import OPTIONS
 from eqsolve.solvers.options import Options
@@ -99,3 +99,26 @@ def test_an_integration_that_takes_longer_than_the_budget_ends_soon_after_it(mon
     with pytest.raises(SolverError, match=r"the budget of 0.5 s is spent at t = .* of the first solution"):
         eqsolve.solve(model, t_max=1, rtol=1e-2, budget=0.5)
     assert time.process_time() - begun < 6
+
+
+def test_paths_are_followed_no_further_once_the_budget_is_spent(monkeypatch):
+    """The best so far is what the start found; nothing is known of its errors, which are as large as the values."""
+
+    def spent(options, doing):
+        if "stage 'start'" not in doing:
+            raise BudgetSpentError(doing)
+
+    bent = System("bent", [Eq(x(t).diff(t), -x(t) - x(t) ** 3 + z(t)), Eq(C(t, tp), E(x(t) * x(tp)))],
+                  laws={z: GP(C(t, tp) + 1)}, init={x: 1}, observables={"q": C(t, t)})  # fmt: skip
+    truth = eqsolve.solve(bent, t_max=1, rtol=1e-3)
+    monkeypatch.setattr(Options, "demand_time", spent)
+    found = eqsolve.solve(bent, t_max=1, rtol=1e-3)
+    assert found.status == "tolerance not met"
+    assert found.message.startswith("the budget was spent after the start")
+    assert np.all(np.abs(found.at([0.5, 1])["q"] - truth.at([0.5, 1])["q"]) <= found.at([0.5, 1])["q_error"])
+
+
+def test_a_march_that_takes_longer_than_the_budget_ends_soon_after_it(monkeypatch):
+    monkeypatch.setattr("eqsolve.solvers.options._OVERRUN", 0.0)
+    with pytest.raises(SolverError, match=r"the budget of 1e-09 s is spent in the stage 'start', up to t = .*; give more"):
+        eqsolve.solve("lotka_volterra", t_max=1, rtol=1e-2, budget=SHORT)

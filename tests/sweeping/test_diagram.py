@@ -216,8 +216,8 @@ def test_a_root_that_cannot_be_reached_is_bracketed() -> None:
 def test_a_glass_ages_below_its_transition() -> None:
     """T_d = √(p (p − 2)^(p − 2) / (2 (p − 1)^(p − 1))) = 0.6124 for p = 3 (Crisanti, Horner and Sommers 1993)."""
     critical = (3 / 8) ** 0.5
-    line = eqsolve.phase_diagram("pspin", T=np.array([0.8, 0.95, 1.16]) * critical, progress=False)
-    assert line.classes.values.tolist() == ["aging", "aging", "fluctuating"]
+    line = eqsolve.phase_diagram("pspin", T=np.array([0.8, 1.16]) * critical, progress=False)
+    assert line.classes.values.tolist() == ["aging", "fluctuating"]
     assert "at tw = 200" in str(line["message"].values[0])
 
 

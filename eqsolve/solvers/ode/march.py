@@ -424,7 +424,7 @@ class Integrator:
                 solver.f = slope(solver.t + 2 * near, solver.y)
             done = self.runs + (solver.t - self.begin) / (end - self.begin)
             self.options.report_share(done / (done + 1), f"{paths.count} paths, t = {solver.t:.4g}")
-            self.options.demand_time(solver.t)
+            self.options.demand_time(f"at t = {solver.t:.4g} of the first solution")
             if little := pace.stalled(solver.t, slope.calls):
                 raise slope.stopped(solver.t, f"the last {_PATIENCE} evaluations {little}")
             if len(pieces) > most:

@@ -122,7 +122,7 @@ class LargeEnsembles:
             if not again:  # more paths
                 if number == 1:
                     self.stride = self._choose_tangent_stride()
-                most = self._most_paths()
+                most = min(self._most_paths(), options.time_left() / times[0])
                 if most < self.paths / 2:
                     break
                 more = min(most, self._paths_needed(state))

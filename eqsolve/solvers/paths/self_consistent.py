@@ -191,6 +191,7 @@ class _March:
                     for values in (*item.noises.values(), *item.unknowns):
                         values[part] = values[part.start - 1]
             self._settle(window, part)
+            self.engine.work.notify(float(window.nodes[-1]), place + 1, 1.0)
         return self.means
 
     def _settle(self, window: OperatorGrid, part: slice) -> None:

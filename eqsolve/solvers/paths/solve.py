@@ -23,7 +23,7 @@ import numpy as np
 from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
-from eqsolve.errors import MemoryLimitError, SolverError, logger
+from eqsolve.errors import BudgetSpentError, MemoryLimitError, SolverError, logger
 from eqsolve.numerics.gaussian import Level, make_level, refine_level
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
@@ -157,9 +157,11 @@ class _StochasticSolve:
         """Solve; an interruption returns what there is, with the error it has."""
         try:
             return self._solve_system()
-        except (KeyboardInterrupt, MemoryError) as reason:
+        except (KeyboardInterrupt, MemoryError, BudgetSpentError) as reason:
             if self.best is None:
                 raise
+            if isinstance(reason, BudgetSpentError):
+                return self.so_far("tolerance not met", "the budget was spent")
             what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
             return self.so_far(what, what)
 
@@ -525,6 +527,7 @@ class _StochasticSolve:
         self.best = (solved, errors, stage)
 
     def _notify(self, until: float, sweeps: int, residual: float) -> None:
+        self.options.demand_time(f"in the stage '{self.stage}', up to t = {until:.4g}")
         low, high = _SHARES[self.stage]
         settled = math.log(min(max(residual, self.tolerance), 1.0)) / math.log(self.tolerance)
         inside = (until - self.begin) / (self.options.t_max - self.begin) if self.stage == "start" else settled
