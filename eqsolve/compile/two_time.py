@@ -20,7 +20,7 @@ its times change order. They have one diagonal, dC_kl(t, t)/dt = F_kl(t, t⁻) +
 
 import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sympy import Add, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand
@@ -72,11 +72,6 @@ class PointwiseTerm:
         """The unknowns it reads."""
         return frozenset(name for name, _ in self.slots if name)
 
-    @property
-    def settled(self) -> bool:
-        """Whether no unknown is read at the row's time: on earlier columns the value is known beforehand."""
-        return not any(name and "r" in pattern for name, pattern in self.slots)
-
 
 @dataclass(frozen=True, eq=False)
 class CompiledContraction:
@@ -124,13 +119,6 @@ class TwoTimeProgram:
     observables: tuple[CompiledEquation, ...]
     factors: dict[str, PointwiseTerm]  # of integrands; the column is the time integrated over
     aliases: dict[str, str | None]  # by name of a factor, the kernel that it is
-    stored: dict[str, None] = field(default_factory=dict)  # the names of the right factors
-
-    @functools.cached_property
-    def readers(self) -> dict[str, tuple[str, ...]]:
-        """The factors that change when an unknown does."""
-        heads = [equation.name for equation in (*self.kernels, *self.functions)]
-        return {head: tuple(i for i, entry in self.factors.items() if head in entry.heads) for head in heads}
 
     @functools.cached_property
     def slots(self) -> frozenset[Slot]:
@@ -274,7 +262,6 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
     pointwise = functools.partial(_pointwise, parameters, gradients)
     table: dict[Expr, str] = {}
     factors: dict[str, PointwiseTerm] = {}
-    stored: dict[str, None] = {}
 
     def factor(expr: Expr) -> str:
         if expr not in table:
@@ -292,7 +279,6 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         if right != 1:
             places = {COLUMN: ROW, MIDDLE: COLUMN} if span == "low" else {MIDDLE: ROW}
             placed = factor(right.xreplace(places))
-            stored[placed] = None
         first = factor(left.xreplace({MIDDLE: COLUMN}))
         return CompiledContraction(
             symbol.name, span, first, placed, None if joint == 1 else pointwise(joint), *map(optional, feedback)
@@ -347,7 +333,7 @@ def compile_system(system: System, parameters: Sequence[Parameter], *, gradients
         observables.append(equation(name, sides.body(at_row(expr)), sides))
     direct = {name: isinstance(expr, Value) and expr.moments == (ROW, COLUMN) for expr, name in table.items()}
     aliases = {name: expr.head.name if direct[name] else None for expr, name in table.items()}
-    return TwoTimeProgram(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases, stored)
+    return TwoTimeProgram(begin, moments, tuple(kernels), tuple(functions), tuple(observables), factors, aliases)
 
 
 compile_with_gradients = functools.partial(compile_system, gradients=True)

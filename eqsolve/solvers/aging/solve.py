@@ -88,30 +88,23 @@ class AgingPoints:
         self.times, self.columns, self.lags, self.rows = times, columns, lags, rows
         self.count = len(times)
         self._operators: dict[tuple[str, bool], csr_matrix] = {}
-        self._known: dict[Slot, Array | None] = {}
+        self._known: dict[Slot, Array] = {}
 
     def read(self, slot: Slot) -> Any:
-        """Return the values of a slot; patterns of times are explained at ``Pointwise``."""
+        """Return the values of a slot; patterns of times are explained at ``PointwiseTerm``."""
         name, pattern = slot
         if not name:
-            return self.past.rows.start + (self.times if pattern == "r" else self.columns)
-        if pattern in ("0", "00"):
-            start = np.zeros(1)
-            if pattern == "0":
-                return np.full(self.count, self.past.function(name, start)[0])
-            return np.full(self.count, self.past.rows.pairs(name, start, start, start)[0])
-        values = self.operator(slot) @ self.unknowns.flat(name)
+            return self.past.rows.start + self._times(pattern)
         if slot not in self._known:
             self._known[slot] = self._of_the_past(slot)
-        known = self._known[slot]
-        return values if known is None else values + known
+        return self.operator(slot) @ self.unknowns.flat(name) + self._known[slot]
 
     def operator(self, slot: Slot) -> csr_matrix:
         """Return the matrix from the unknowns of the newest panel to the values of a slot."""
         name, pattern = slot
         key = (pattern, name in self.unknowns.kernels)
         if key not in self._operators:
-            self._operators[key] = self._pairs() if pattern == "rc" else self._at_times(*key)
+            self._operators[key] = self._operator(*key)
         return self._operators[key]
 
     def block(self, slot: Slot, coefficients: Array, starts: Array) -> Array:
@@ -127,65 +120,54 @@ class AgingPoints:
     def slopes(self, function: PointwiseTerm, integrals: Mapping[str, Any]) -> tuple[dict[Slot, Array], dict[str, Array]]:
         """Return the derivatives of a function by the slots it reads and by its integrals."""
         by_slot, by_integral = function.slopes(self.read, integrals)
-        by_slot = {slot: values for slot, values in by_slot.items() if slot[1] not in ("0", "00")}
         return {slot: self._spread(v) for slot, v in by_slot.items()}, {k: self._spread(v) for k, v in by_integral.items()}
 
     def _spread(self, values: Any) -> Array:
         return np.broadcast_to(np.asarray(values, float), (self.count,))
 
-    def _pairs(self) -> csr_matrix:
-        layout, width = self.layout, self.layout.width
-        whole = (layout.rows + 1) * width
-        if self.rows is not None:
-            places, weights = layout.stencil(self.times, self.columns, self.lags)
-            return self._sparse(np.arange(self.count), places + (self.rows * width)[:, None], weights, whole)
-        here = np.flatnonzero(self.times > layout.begin)
-        places, weights = layout.stencil(self.times[here], self.columns[here], self.lags[here])
-        in_time = layout.in_time(self.times[here])
-        every = (np.arange(layout.rows + 1) * width)[None, :, None] + places[:, None, :]
-        table = in_time[:, :, None] * weights[:, None, :]
-        return self._sparse(here, every.reshape(len(here), -1), table.reshape(len(here), -1), whole)
+    def _times(self, letter: str) -> Array:
+        return {"r": self.times, "c": self.columns, "0": np.zeros(self.count)}[letter]
 
-    def _at_times(self, pattern: str, kernel: bool) -> csr_matrix:
-        """Return the operator of a function of one time, K(s, s) and K(s, start) among them."""
-        layout = self.layout
-        times = self.times if pattern[0] == "r" else self.columns
+    def _pairs(self, pattern: str) -> tuple[Array, Array, Array]:
+        """Return both times of a kernel, K(s, s) and K(s, start) among them, and the lag."""
+        first, second = map(self._times, pattern)
+        return first, second, self.lags if pattern == "rc" else first - second
+
+    def _on_newest(self, letter: str) -> Array:
+        """Return the places at which a kind of time lies on the newest panel."""
+        if letter == "r" and self.rows is not None:
+            return np.arange(self.count)
+        return np.flatnonzero(self._times(letter) > self.layout.begin)
+
+    def _operator(self, pattern: str, kernel: bool) -> csr_matrix:
+        layout, here = self.layout, self._on_newest(pattern[0])
         if pattern[0] == "r" and self.rows is not None:
-            here, places, weights = np.arange(self.count), self.rows[:, None], np.ones((self.count, 1))
+            places, weights = self.rows[:, None], np.ones((self.count, 1))
         else:
-            here = np.flatnonzero(times > layout.begin)
             places = np.broadcast_to(np.arange(layout.rows + 1), (len(here), layout.rows + 1))
-            weights = layout.in_time(times[here])
-        if not kernel:
-            return self._sparse(here, places, weights, layout.rows + 1)
-        places = places * layout.width + (0 if pattern[1] == pattern[0] else layout.width - 1)
-        return self._sparse(here, places, weights, (layout.rows + 1) * layout.width)
-
-    def _sparse(self, here: Array, places: Array, weights: Array, width: int) -> csr_matrix:
+            weights = layout.in_time(self._times(pattern[0])[here])
+        width = 1
+        if kernel:
+            width = layout.width
+            columns, on_row = layout.stencil(*(item[here] for item in self._pairs(pattern)))
+            places = (places[:, :, None] * width + columns[:, None, :]).reshape(len(here), -1)
+            weights = (weights[:, :, None] * on_row[:, None, :]).reshape(len(here), -1)
         lengths = np.zeros(self.count, int)
         lengths[here] = places.shape[1]
         ends = np.concatenate([[0], np.cumsum(lengths)])
-        return csr_matrix((weights.ravel(), places.ravel().astype(np.int32), ends), shape=(self.count, width))
+        shape = (self.count, (layout.rows + 1) * width)
+        return csr_matrix((weights.ravel(), places.ravel().astype(np.int32), ends), shape=shape)
 
-    def _of_the_past(self, slot: Slot) -> Array | None:
-        """Return the values at times of the past, and zeros elsewhere; None where there are none."""
+    def _of_the_past(self, slot: Slot) -> Array:
+        """Return the values at times of the past, and zeros elsewhere."""
         name, pattern = slot
-        times = self.times if pattern[0] == "r" else self.columns
-        if pattern[0] == "r" and self.rows is not None:
-            return None
-        before = np.flatnonzero(times <= self.layout.begin)
-        out = np.zeros(self.count)
-        moments = times[before]
+        before = np.delete(np.arange(self.count), self._on_newest(pattern[0]))
+        values = np.zeros(self.count)
         if name in self.unknowns.functions:
-            out[before] = self.past.function(name, moments)
+            values[before] = self.past.function(name, self._times(pattern)[before])
         else:
-            nothing = np.zeros(len(before))
-            if pattern == "rc":
-                columns, lags = self.columns[before], self.lags[before]
-            else:
-                columns, lags = (moments, nothing) if pattern[1] == pattern[0] else (nothing, moments)
-            out[before] = self.past.rows.pairs(name, moments, columns, lags)
-        return out
+            values[before] = self.past.rows.pairs(name, *(item[before] for item in self._pairs(pattern)))
+        return values
 
 
 class Span:

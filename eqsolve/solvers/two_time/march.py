@@ -7,10 +7,8 @@ a matrix product of the left factor's rows with an integration operator of the r
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -28,7 +26,6 @@ from eqsolve.solvers.two_time.panel import History, RowPanel
 # Two neighbouring column panels become one as soon as every row, and the operators' dependence on
 # their outer time, is reproduced from the merged panel's nodes to a tolerance. Rows then have
 # O(log t) columns; near the diagonal operators take up fast parts before a merge.
-_NEAR = 0.8  # a merged panel is at most this long, relative to its distance from the present
 _EFFECT = 1 / RATIO  # largest change of right-hand sides by a merge, relative to its tolerance
 
 
@@ -46,8 +43,8 @@ class Merger:
         self.changes: dict[str, float] = {}
         self.merges: list[tuple[float, float, float]] = []
         self._not_before: dict[float, float] = {}
-        self._totals: dict[str, list[Array]] = {}
-        self._total_sizes: dict[str, float] = {}
+        self._totals: dict[str | None, list[Array]] = {}
+        self._total_sizes: dict[str | None, float] = {}
         self._probed: dict[str, Array] = {}
         self._largest: dict[str, float] = {}
 
@@ -57,14 +54,15 @@ class Merger:
             return
         now = history.now
         self._probed = {}
-        self._totals = {i: [history.low[i].sum(axis=1), history.high[i].sum(axis=0)] for i in history.plan.stored}
-        for index, totals in self._totals.items():
+        self._totals = {name: [low.sum(axis=1), history.high[name].sum(axis=0)] for name, low in history.low.items()}
+        for name, totals in self._totals.items():
             largest = max(float(np.abs(total).max()) for total in totals)
-            self._total_sizes[index] = max(largest, self._total_sizes.get(index, 1e-30))
+            self._total_sizes[name] = max(largest, self._total_sizes.get(name, 1e-30))
         panel = 0
         while panel < len(history.edges) - 4:
             left, middle, right = history.edges[panel : panel + 3]
-            if right - left > _NEAR * (now - right) or self._not_before.get(left, now) > now:
+            # a panel is no longer than its distance from the present, as admissible blocks of hierarchical matrices are
+            if right - left > now - right or self._not_before.get(left, now) > now:
                 panel += 1
             elif self._try(history, panel):
                 self._not_before.pop(left, None)
@@ -78,88 +76,92 @@ class Merger:
         first = 1 + panel * self.m
         part = slice(first - 1, first + 2 * self.m)
         left, middle, right = history.edges[panel : panel + 3]
-        to_merged, back = _transfer(self.m, round((middle - left) / (right - left), 12))
+        to_merged, back = _transfer(self.m, (middle - left) / (right - left))
         changes, tolerance = {}, self.tolerance
-        for head, values, size in self._smooth(history):
+        for name, values, size in self._smooth(history):
             here = values[..., part]  # as read from the merged panel's nodes, compared with itself
             restored = np.concatenate([here[..., :1], here @ to_merged.T], axis=-1) @ back.T
             change = float(np.abs(restored - here).max())
             if change > tolerance * size:
                 return False
-            if values is history.last_block.get(head):
-                changes[head] = change
+            if values is history.last_block.get(name):
+                changes[name] = change
         if not self._probed:
             self._probed = RowPanel.probe(history.plan, history)
         before = dict(history.__dict__)
         self._apply(history, panel, part, to_merged)
         probed = RowPanel.probe(history.plan, history)
-        elsewhere = np.r_[: part.start + 1, part.stop : len(before["nodes"])]
-        expected = {h: v[elsewhere] if h in history.heads else v for h, v in self._probed.items()}
-        elsewhere[part.start + 1 :] -= self.m
-        effect = self._effect(history, expected, {h: v[elsewhere] if h in history.heads else v for h, v in probed.items()})
+        effect = self._effect(history, probed, part)
         if effect > _EFFECT * self.tolerance:
             history.__dict__.update(before)
             return False
         self._probed = probed
-        self._totals = {i: [_values(total, part, to_merged) for total in totals] for i, totals in self._totals.items()}
+        for totals in self._totals.values():
+            totals[:] = [_spliced(total, part, total[part] @ to_merged.T) for total in totals]
         self.merges.append((history.now, effect, history.row_edges[-1] - history.row_edges[-2]))
-        for head, change in changes.items():
-            self.changes[head] = max(change, self.changes.get(head, 0.0))
+        for name, change in changes.items():
+            self.changes[name] = max(change, self.changes.get(name, 0.0))
         return True
 
     def _smooth(self, history: History) -> Iterator[tuple[str, Array, float]]:
         """Yield what must be smooth over the columns: an unknown's name or none, values, and their size."""
         slots = history.plan.slots
-        for head, rows in history.last_block.items():
-            yield head, rows, history.sizes[head]
-        for head, values in history.functions.items():
-            if (head, "c") in slots:  # not reported from here: only the effect on what follows matters
-                yield head, values, history.sizes[head] / _EFFECT
+        for name, rows in history.last_block.items():
+            yield name, rows, history.sizes[name]
+        for name, values in history.functions.items():
+            if (name, "c") in slots:  # not reported from here: only the effect on what follows matters
+                yield name, values, history.sizes[name] / _EFFECT
         for pattern, store in (("cc", history.diagonal), ("c0", history.first_column)):
-            for head, values in store.items():
-                if (head, pattern) in slots:
-                    yield head, values, history.largest[head]
-        for index, totals in self._totals.items():
+            for name, values in store.items():
+                if (name, pattern) in slots:
+                    yield name, values, history.largest[name]
+        for factor, totals in self._totals.items():
             for total in totals:
-                yield "", total, self._total_sizes[index]
+                yield "", total, self._total_sizes[factor]
 
-    def _effect(self, history: History, expected: dict[str, Array], probed: dict[str, Array]) -> float:
-        """Return the largest change of what is evaluated at the present, relative to its size."""
+    def _effect(self, history: History, probed: dict[str, Array], part: slice) -> float:
+        """Return the largest change of what is evaluated at the present, relative to its size, by merging a part."""
         step = history.row_edges[-1] - history.row_edges[-2]
         slopes = {equation.name for equation in (*history.plan.kernels, *history.plan.functions) if equation.differential}
         worst = 0.0
-        for head, values in probed.items():
-            change = float(np.abs(values - expected[head]).max())
-            if head in history.sizes:
-                size = history.sizes[head] / (step if head in slopes else 1.0)
+        for name, values in probed.items():
+            expected = self._probed[name]
+            if name in history.last_block:  # on columns that stay
+                values = np.delete(values, np.s_[part.start + 1 : part.stop - self.m])
+                expected = np.delete(expected, np.s_[part.start + 1 : part.stop])
+            change = float(np.abs(values - expected).max())
+            if name in history.sizes:
+                size = history.sizes[name] / (step if name in slopes else 1.0)
             else:
                 value = float(np.abs(values).max())
-                self._largest[head] = max(value, self._largest.get(head, 1e-300))
-                size = max(value, FLOOR * self._largest[head])
+                self._largest[name] = max(value, self._largest.get(name, 1e-300))
+                size = max(value, FLOOR * self._largest[name])
             worst = max(worst, change / size)
         return worst
 
     def _apply(self, history: History, panel: int, part: slice, to_merged: Array) -> None:
         """Replace two column panels by one; every changed table is a new one, so that this can be undone."""
-        inner = slice(part.start + 1, part.stop)
         left, right = history.edges[panel], history.edges[panel + 2]
         rule = radau(self.m)
-        basis = lagrange(rule.nodes, (history.nodes[inner] - left) / (right - left))
-        low = {i: _rows(_sums(table, inner, basis), part, to_merged) for i, table in history.low.items()}
-        high = {i: _rows(_sums(table.T, inner, basis), part, to_merged).T for i, table in history.high.items()}
-        history.low, history.high = low, high
-        for name in ("last_row", "last_block", "diagonal", "first_column", "functions"):
-            tables = getattr(history, name)
-            setattr(history, name, {head: _values(table, part, to_merged) for head, table in tables.items()})
+        basis = lagrange(rule.nodes, (history.nodes[part][1:] - left) / (right - left))
+
+        def merged(table: Array) -> Array:
+            """Sum integrals over the basis functions of columns, and interpolate the dependence on the outer time."""
+            sums = _spliced(table, part, table[:, part][:, 1:] @ basis)
+            return _spliced(sums.T, part, (to_merged @ sums[part]).T).T
+
+        history.low = {name: merged(table) for name, table in history.low.items()}
+        history.high = {name: merged(table.T).T for name, table in history.high.items()}
+        for store in ("last_block", "diagonal", "first_column", "functions"):
+            tables = getattr(history, store).items()
+            setattr(history, store, {name: _spliced(table, part, table[..., part] @ to_merged.T) for name, table in tables})
         nodes = left + (right - left) * rule.nodes
         nodes[-1] = right
-        history.nodes = np.concatenate([history.nodes[: inner.start], nodes, history.nodes[inner.stop :]])
-        weights = (right - left) * rule.weights
-        history.weights = np.concatenate([history.weights[: inner.start], weights, history.weights[inner.stop :]])
+        history.nodes = _spliced(history.nodes, part, nodes)
+        history.weights = _spliced(history.weights, part, (right - left) * rule.weights)
         history.edges = np.delete(history.edges, panel + 1)
 
 
-@functools.lru_cache(maxsize=4096)
 def _transfer(m: int, cut: float) -> tuple[Array, Array]:
     """Return interpolation from two panels (left end and 2m nodes) to the merged panel's nodes, and back.
 
@@ -175,20 +177,9 @@ def _transfer(m: int, cut: float) -> tuple[Array, Array]:
     return to_merged, lagrange(local, old)
 
 
-def _values(table: Array, part: slice, to_merged: Array) -> Array:
-    """Replace values on two panels (last axis) by values on the merged panel's nodes."""
-    merged = table[..., part] @ to_merged.T
+def _spliced(table: Array, part: slice, merged: Array) -> Array:
+    """Return a table with what belongs to two panels, on the last axis, replaced; the first of the part is the left end."""
     return np.concatenate([table[..., : part.start + 1], merged, table[..., part.stop :]], axis=-1)
-
-
-def _sums(table: Array, inner: slice, basis: Array) -> Array:
-    """Sum integrals against two panels' basis functions (columns) into those of the merged panel."""
-    return np.concatenate([table[:, : inner.start], table[:, inner] @ basis, table[:, inner.stop :]], axis=1)
-
-
-def _rows(table: Array, part: slice, to_merged: Array) -> Array:
-    """Interpolate rows, the operators' dependence on the outer time."""
-    return np.concatenate([table[: part.start + 1], to_merged @ table[part], table[part.stop :]])
 
 
 class March:
@@ -219,7 +210,7 @@ class March:
         self._functions: dict[str, list[Array]] = {equation.name: [] for equation in compiled.functions}
         self._observed: dict[str, Array] = {}  # on the newest panel
         self._observables: dict[str, list[Array]] = {equation.name: [] for equation in compiled.observables}
-        self.panel = RowPanel.at_start(compiled, self.history, start)
+        self.panel = RowPanel.at_start(compiled, self.history, start, order)
         self._observe()
         self._keep()
 
@@ -232,9 +223,8 @@ class March:
         if self.merger is not None and self._unmerged:
             self.merger.merge(self.history)
         self._unmerged = False
-        self.panel = RowPanel.after(self.plan, self.history, step, self.m)
+        self.panel = RowPanel(self.plan, self.history, self.end, step, self.m)
         self._guess()
-        self.panel.refresh()
         self.sweeps = self._solve(self.panel)
         self.iterations += self.sweeps
         self._observe()
@@ -243,22 +233,15 @@ class March:
     def _solve(self, panel: RowPanel) -> int:
         """Solve a panel, or take its solution from the checkpoint; return the number of sweeps."""
 
-        def compute() -> tuple[Any, ...]:
+        def compute() -> tuple[int, Array, dict[str, float], dict[str, float], dict[str, Array]]:
             return panel.solve(self.tolerance), panel.state, panel.sizes, panel.errors, panel.rights
 
-        found = recorded(self.checkpoint, f"panel of {panel.state.size} unknowns", compute)
-        sweeps, state, panel.sizes, panel.errors, panel.rights = found
-        if state is not panel.state:
-            panel.state[:] = state
-            panel.refresh()
+        solution = recorded(self.checkpoint, f"panel of {panel.state.size} unknowns", compute)
+        sweeps, panel.state[:], panel.sizes, panel.errors, panel.rights = solution
         return int(sweeps)
 
     def _observe(self) -> None:
         self._observed = {equation.name: self.panel.observe(equation) for equation in self.plan.observables}
-        for equation in self.plan.observables:
-            finite = np.isfinite(self._observed[equation.name])
-            if not finite.all():
-                raise NotFiniteError(equation, float(self.panel.times[np.argmin(finite)]))
 
     @property
     def growth(self) -> float:
@@ -267,9 +250,9 @@ class March:
 
     def accept(self, end: float | None = None) -> None:
         """Keep the panel just solved; before the next one, columns are merged where the past has become smooth."""
-        for head, error in self.panel.errors.items():
+        for name, error in self.panel.errors.items():
             self.iteration_error = max(error, self.iteration_error)
-            self.iteration_errors[head] = max(error * self.panel.sizes[head], self.iteration_errors.get(head, 0.0))
+            self.iteration_errors[name] = max(error * self.panel.sizes[name], self.iteration_errors.get(name, 0.0))
         self._keep()
         self.history.row_edges[-1] = self.end if end is None else end
         self._unmerged = True
@@ -278,8 +261,8 @@ class March:
         panel, history = self.panel, self.history
         for name, values in self._observed.items():
             self._observables[name].append(values)
-        for head, values in panel.functions.items():
-            self._functions[head].append(values)
+        for name, values in panel.functions.items():
+            self._functions[name].append(values)
         if self.plan.kernels and panel.step:
             edges = np.append(history.edges, panel.times[-1])
             tables = {equation.name: panel.with_left_end(equation) for equation in self.plan.kernels}
@@ -290,18 +273,18 @@ class March:
         """Take the guide; or continue the functions' polynomials, and let kernels be as at the end of the past."""
         panel, history = self.panel, self.history
         if self.guide is not None:
-            grid, functions, rows = self.guide
-            for head, values in functions.items():
-                panel.functions[head][:] = grid.interpolate(values, panel.times)
-            for head, table in rows.block(panel.times, panel.columns).items() if rows is not None else ():
-                panel.kernels[head][:] = table
+            grid, functions, store = self.guide
+            for name, values in functions.items():
+                panel.functions[name][:] = grid.interpolate(values, panel.times)
+            for name, table in store.block(panel.times, panel.columns).items() if store is not None else ():
+                panel.kernels[name][:] = table
             return
         nodes, ends = radau(self.m).nodes, history.row_edges
-        for head, values in history.last_functions.items():
-            later = 1 + nodes * (panel.step / (ends[-1] - ends[-2] if self.panels else 1.0))
-            panel.functions[head][:] = lagrange(nodes, later) @ values if self.panels else values
-        for head, row in history.last_row.items():
-            panel.kernels[head][:] = np.append(row, np.full(panel.count, row[-1]))
+        weights = lagrange(nodes, 1 + nodes * panel.step / (ends[-1] - ends[-2])) if self.panels else np.ones((1, 1))
+        for name, values in history.functions.items():
+            panel.functions[name][:] = weights @ values[-weights.shape[1] :]
+        for name, rows in history.last_block.items():
+            panel.kernels[name][:] = np.append(rows[-1], np.full(panel.count, rows[-1, -1]))
 
     def _indicator(self) -> float:
         """Return the size of the first neglected polynomial coefficient in time, relative to each unknown's size.
@@ -311,14 +294,14 @@ class March:
         legendre, inner = radau(self.m).legendre, radau(self.m).legendre_inside
         worst, panel, history = 0.0, self.panel, self.history
         for equation in (*self.plan.kernels, *self.plan.functions):
-            head, values = equation.name, panel.values(equation.name).reshape(self.m, -1)
+            name, values = equation.name, panel.values(equation.name).reshape(self.m, -1)
             if equation.differential:
-                before = history.last_row[head] if head in panel.kernels else history.functions[head][-1:]
+                before = history.last_block[name][-1] if name in panel.kernels else history.functions[name][-1:]
                 parts = [legendre @ np.vstack([before, values[:, : len(before)]]), inner @ values[:, len(before) :]]
             else:
                 parts = [inner @ values]
             tails = [next_coefficient(np.abs(part).max(axis=1, initial=0.0))[0] for part in parts]
-            worst = max(worst, float(max(tails)) / panel.sizes[head])
+            worst = max(worst, float(max(tails)) / panel.sizes[name])
         return worst
 
     # --- the solution
