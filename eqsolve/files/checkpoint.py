@@ -8,7 +8,6 @@ The numbers are the same, bit by bit. A record cut short by a crash is dropped. 
 import io
 import itertools
 import json
-import math
 import os
 import pickle
 import struct
@@ -40,10 +39,6 @@ class PackingError(Exception):
     """An object cannot be packed, or bytes are not what was packed."""
 
 
-class TooLargeError(PackingError):
-    """A value takes more bytes than allowed."""
-
-
 class Codec:
     """Packs objects.
 
@@ -63,12 +58,12 @@ class Codec:
         self.without = frozenset(without)
         self._places = {_key(word): place for place, word in reversed([*enumerate(self.shared)])}
 
-    def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
-        """Return a value as pieces of bytes, most of them views of arrays; more than ``limit`` are refused."""
-        arrays: list[Buffer] = []
-        stream = io.BytesIO()
-        _Packer(self, stream, arrays, limit).dump(value)
-        return [_SIZES.pack(len(arrays)), *(_SIZES.pack(len(item)) for item in arrays), *arrays, stream.getvalue()]
+    def pack(self, value: Any) -> list[Buffer]:
+        """Return a value as pieces of bytes, most of them views of arrays."""
+        packer = _Packer(self, stream := io.BytesIO())
+        packer.dump(value)
+        arrays = packer.arrays
+        return [_SIZES.pack(len(arrays)), *(_SIZES.pack(len(piece)) for piece in arrays), *arrays, stream.getvalue()]
 
     def unpack(self, data: Buffer) -> Any:
         """Return the value that was packed."""
@@ -97,9 +92,10 @@ def _key(value: Any) -> Any:
 
 
 class _Packer(pickle.Pickler):
-    def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[Buffer], limit: float) -> None:
+    def __init__(self, codec: Codec, stream: io.BytesIO) -> None:
         super().__init__(stream, protocol=5)
-        self.codec, self.arrays, self.left = codec, arrays, limit
+        self.codec = codec
+        self.arrays: list[Buffer] = []
 
     def persistent_id(self, value: Any) -> int | None:
         return None if isinstance(value, _PLAIN) else self.codec.place(value)
@@ -122,9 +118,6 @@ class _Packer(pickle.Pickler):
         inner = value[tuple(slice(0, 1) if axis in constant else slice(None) for axis in range(value.ndim))]
         order = sorted(range(value.ndim), key=lambda axis: -abs(steps[axis]))
         dense = np.ascontiguousarray(inner.transpose(order))
-        self.left -= dense.nbytes
-        if self.left < 0:
-            raise TooLargeError("more bytes than allowed")
         self.arrays.append(dense.data.cast("B") if dense.size else b"")
         return [value.dtype.str, list(value.shape), order, constant, len(self.arrays) - 1]
 
@@ -227,7 +220,6 @@ class Checkpoint:
         first = self._record(size) if start == _MAGIC else None
         if first is None:  # killed before anything was written
             stream.truncate(0)
-            self._end = 0
             self._append(_MAGIC)
             self._write(json.dumps(identity).encode())
             return
@@ -338,15 +330,12 @@ class Checkpoint:
         if self._stream is None:
             return
         try:
+            body = codec.pack(result)
             # kept if computing took longer than writing 2e7 bytes a second; 1e5 bytes in any case
-            body = codec.pack(result, 2e7 * seconds + 1e5)
-        except TooLargeError:
-            return
+            if sum(map(len, body)) <= 2e7 * seconds + 1e5:
+                self.append(index, *body)
         except PackingError as problem:
             logger.warning("a step of this solve is not kept in the checkpoint: %s", problem)
-            return
-        try:
-            self.append(index, *body)
         except OSError as error:
             logger.warning("%s; the solve goes on without a checkpoint", cannot_write(self.path, error))
             self.close()
