@@ -218,10 +218,9 @@ def describe(model: Model) -> dict[str, Any]:
     title, _, rest = (model.doc or "").strip().partition("\n")
     known = law_names()
     return {
-        "stamp": stamp(model), "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
+        "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
         "title": title, "doc": rest.strip(), "timed": model.kind in TIMED, "equations": equations(model),
-        "labels": labels(model),
-        "controls": [asdict(control) for control in list_controls(model)],
+        "labels": labels(model), "controls": [asdict(control) for control in list_controls(model)],
         "laws": {name: {"text": text, "usage": known[name].usage} for name, text in EXAMPLES.items() if name in known},
         "observables": observable_names(model),
         "indices": sorted({str(axis) for axes in family_axes(model).values() for axis in axes}),

@@ -6,7 +6,6 @@ A worker process for every open page: none waits for another, and a solve can be
 """
 
 import contextlib
-import itertools
 import json
 import queue
 import secrets
@@ -28,8 +27,6 @@ ADDRESS = "127.0.0.1"
 KEYS = ("settings", "t_max", "rtol", "over", "d", "seeds")
 STREAMED = ("describe", "neighbours", "solve", "related", "finite", "phases")
 LONGEST = 65536  # bytes of a request
-
-
 GRACE = 10 * PAUSE  # seconds that a cancelled job has to end by itself, before its process is ended
 
 
@@ -41,8 +38,7 @@ class Session:
     def __init__(self, model: str) -> None:
         self.model = model
         self.used = time.monotonic()
-        self._numbers = itertools.count(1)
-        self._newest = 0
+        self._newest = 0  # the number of the job that is wanted
         self._child: Child | None = None
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._turn = threading.Lock()  # held by the job under way
@@ -50,17 +46,12 @@ class Session:
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield what a job reports, its answer last. The next job cancels it, and so does closing the generator."""
-        with self._write:
-            number = self._newest = next(self._numbers)
-            self._lines.put({})
-        self.used = time.monotonic()
+        number = self.cancel()
         with self._turn:
             if number != self._newest:
                 yield {"cancelled": True}
                 return
-            with self._write:
-                self._ensure()
-                lines = self._lines
+            lines = self.start()
             self._tell({**request, "id": number})
             ended = False
             try:
@@ -69,26 +60,31 @@ class Session:
                     yield message
             finally:
                 if not ended:  # whoever listened is gone
-                    self._newest = next(self._numbers)
+                    if number == self._newest:
+                        self.cancel()
                     for _ in self._messages(number, lines):
                         pass
                 self.used = time.monotonic()
 
-    def cancel(self) -> None:
-        """Leave the job under way."""
+    def cancel(self) -> int:
+        """Leave the job under way; return a number above those of all jobs so far."""
         with self._write:
-            self._newest = next(self._numbers)
+            self._newest += 1
             self._lines.put({})  # wakes who waits
+            return self._newest
 
     def close(self) -> None:
         """End the worker, in mid-work if need be."""
         self.cancel()
         self._kill()
 
-    def start(self) -> None:
-        """Have the worker ready before it is needed."""
+    def start(self) -> queue.Queue[dict[str, Any] | None]:
+        """Have the worker ready, and return the queue of what it says."""
         with self._write:
-            self._ensure()
+            if self._child is None or self._child.number is None:
+                self._child, self._lines = child, lines = Child(self.program, self.model, threads=True), queue.Queue()
+                threading.Thread(target=_listen, args=(child, lines), daemon=True).start()
+            return self._lines
 
     def _messages(self, number: int, lines: queue.Queue[dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
         deadline: float | None = None
@@ -97,28 +93,20 @@ class Session:
             if deadline is None and number != self._newest:
                 deadline = time.monotonic() + GRACE
                 self._tell({"cancel": number})
-            try:
+            line: Any = {"id": number}  # a waiting page hears that its job is still under way
+            with contextlib.suppress(queue.Empty):
                 line = lines.get(timeout=PAUSE)
-            except queue.Empty:  # a waiting page hears that its job is still under way
-                if deadline is None:
-                    yield {"progress": report}
-                elif time.monotonic() > deadline:
-                    self._kill()
-                    yield {"cancelled": True}
-                    return
-                continue
-            if line is None:  # the process has ended
+            mine = line is not None and line.get("id") == number
+            if mine and "answer" in line:
+                yield line["answer"]
+                return
+            if line is None or (deadline is not None and time.monotonic() > deadline):  # the process has ended, or has to
                 self._kill()
                 why = "the process that solved it died; was there enough memory?"
                 yield {"cancelled": True} if deadline is not None else {"error": {"kind": "lost", "problems": [why]}}
                 return
-            if line.get("id") != number:
-                continue
-            if "answer" in line:
-                yield line["answer"]
-                return
-            report = line["progress"]
-            if deadline is None:
+            if mine and deadline is None:
+                report = line.get("progress", report)
                 yield {"progress": report}
 
     def _tell(self, message: dict[str, Any]) -> None:
@@ -126,25 +114,18 @@ class Session:
             if self._child is not None:
                 self._child.send(message)
 
-    def _ensure(self) -> None:
-        if self._child is not None and self._child.number is not None:
-            return
-        child = Child(self.program, self.model, threads=True)
-        lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
-
-        def listen() -> None:
-            with contextlib.suppress(EOFError, OSError, ValueError):
-                while True:
-                    lines.put(child.receive())
-            lines.put(None)
-
-        threading.Thread(target=listen, daemon=True).start()
-        self._child, self._lines = child, lines
-
     def _kill(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             child.end()
+
+
+def _listen(child: Child, lines: queue.Queue[dict[str, Any] | None]) -> None:
+    """Pass on what a process says, and None when it has ended."""
+    with contextlib.suppress(EOFError, OSError, ValueError):
+        while True:
+            lines.put(child.receive())
+    lines.put(None)
 
 
 class Sessions:
@@ -163,12 +144,11 @@ class Sessions:
             if name not in self._open:
                 self._open[name], self._first = self._first or Session(self.model), None
             self._open[name].used = time.monotonic()
-            oldest = min(self._open, key=lambda key: self._open[key].used) if len(self._open) > self.most else None
-            extra = self._open.pop(oldest) if oldest is not None else None
-            found = self._open[name]
-        if extra is not None:
-            extra.close()
-        return found
+            session = self._open[name]
+            extra = [min(self._open, key=lambda key: self._open[key].used)] if len(self._open) > self.most else []
+        for oldest in extra:
+            self.close(oldest)
+        return session
 
     def close(self, name: str) -> None:
         """End a page's worker; a page that was not closed after all gets a new one when it asks."""
@@ -179,10 +159,8 @@ class Sessions:
 
     def close_all(self) -> None:
         """End every worker."""
-        for name in list(self._open):
-            self.close(name)
-        if self._first is not None:
-            self._first.close()
+        for session in filter(None, [self._first, *self._open.values()]):
+            session.close()
 
 
 class Explorer(ThreadingHTTPServer):
@@ -235,10 +213,11 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not self._is_local():
-            return self._refuse(HTTPStatus.FORBIDDEN, "this server answers to its own address only")
-        if self.path.split("?")[0] != "/":
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is one page here: /")
-        self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page().encode())
+            self._refuse(HTTPStatus.FORBIDDEN, "this server answers to its own address only")
+        elif self.path.split("?")[0] != "/":
+            self._refuse(HTTPStatus.NOT_FOUND, "there is one page here: /")
+        else:
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page().encode())
 
     def do_POST(self) -> None:
         request = self._request()

@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from string import Template
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -244,10 +245,8 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
     if table is None:
         run = Run(quick, data=data)
         table = module.compute(run)
-        about = {
-            "key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes,
-            "seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements],
-        }  # fmt: skip
+        about = {"key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes}
+        about |= {"seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements]}
         plain = {k: v if isinstance(v, str | int | float) else json.dumps(v) for k, v in table.attrs.items()}
         table.attrs = {**plain, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
@@ -265,18 +264,17 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
 
 def _made(analysis: Analysis, about: dict[str, Any], cached: bool) -> Made:
     agreements = tuple(Agreement(**item) for item in about["agreements"])
-    what = "made", about["seconds"], cached, _caption(analysis, about, agreements), "", agreements, analysis.origin
-    return Made(analysis.name, analysis.title, *what, quick=about["quick"])
+    caption, paper = _caption(analysis, about, agreements), analysis.origin
+    return Made(
+        analysis.name, analysis.title, "made", about["seconds"], cached, caption, "", agreements, paper, about["quick"]
+    )  # fmt: skip
 
 
 def made_before(out: Path) -> list[Made]:
     """Return the figures whose pictures and numbers lie in a folder, ordered as the analyses."""
-    found = []
-    for analysis in list_analyses():
-        table = _stored(out / f"{analysis.name}.nc") if (out / f"{analysis.name}.png").is_file() else None
-        if table is not None:
-            found.append(_made(analysis, json.loads(table.attrs["figure"]), True))
-    return found
+    drawn = [analysis for analysis in list_analyses() if (out / f"{analysis.name}.png").is_file()]
+    tables = [(analysis, _stored(out / f"{analysis.name}.nc")) for analysis in drawn]
+    return [_made(analysis, json.loads(table.attrs["figure"]), True) for analysis, table in tables if table is not None]
 
 
 def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
@@ -356,18 +354,7 @@ def _symbols(text: str) -> str:
     return "".join((_ESCAPED | _FORMULA).get(letter, letter) for letter in text)
 
 
-# --- The page of all figures: self-contained, with captions and the table of agreement.
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
-figure { margin: 2.5rem 0; } figure img { max-width: 100%; height: auto; display: block; margin: 0 auto; }
-figcaption { color: #333; font-size: 0.9rem; margin-top: 0.6rem; }
-table { border-collapse: collapse; font-size: 0.85rem; width: 100%; }
-td, th { padding: 0.25rem 0.6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-.from { color: #666; font-weight: 400; font-size: 0.8em; }
-.miss { color: #b00020; font-weight: 600; } .why { color: #8a5a00; } nav { columns: 2; font-size: 0.9rem; }
-"""
+# --- The page of all figures (`page.html`): self-contained, with captions and the table of agreement.
 
 
 def write_page(made: Sequence[Made], out: Path) -> Path:
@@ -375,24 +362,14 @@ def write_page(made: Sequence[Made], out: Path) -> Path:
     every = {item.name: item for item in (*made_before(out), *made)}
     order = {item.name: place for place, item in enumerate(list_analyses())}
     made = sorted(every.values(), key=lambda item: order.get(item.name, len(order)))
-    figures = "\n".join(_figure(item, out) for item in made)
-    contents = "".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made)
     quick = [item.quick for item in made if item.status == "made"]
     mode = "Some figures have quick settings, as their captions say." if any(quick) else "Full settings."
     mode = "Quick settings: few draws, small sizes, loose tolerances." if quick and all(quick) else mode
-    text = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Figures</title><style>{_STYLE}</style></head><body>
-<h1>Figures</h1>
-<p>{mode} Lines are theory, with a band of its numerical error; points are simulations at finite size. The numbers behind each
-figure are in the netCDF file of the same name.</p>
-<nav><ol>{contents}</ol></nav>
-<h2>Agreement of theory and simulation</h2>
-{_table(made)}
-{figures}
-</body></html>
-"""
-    page = out / "index.html"
-    with atomic_path(page) as temporary:
+    text = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
+        mode=mode, figures="\n".join(_figure(item, out) for item in made), rows="".join(map(_rows, made)),
+        contents="".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made),
+    )  # fmt: skip
+    with atomic_path(page := out / "index.html") as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
     return page
 
@@ -413,20 +390,15 @@ def _origin(item: Made) -> str:
     return f' <small class="from">{escape(item.paper)}</small>' if item.paper else ""
 
 
-def _table(made: Sequence[Made]) -> str:
+def _rows(item: Made) -> str:
+    """Return the rows of a figure in the table of agreement."""
     rows = []
-    for item in made:
-        for found in item.agreements:
-            verdict, kind = ("explained", ' class="why"') if found.explained else ("MISS", ' class="miss"')
-            verdict, kind = ("agrees", "") if found.ok else (verdict, kind)
-            rows.append(
-                f'<tr><td><a href="#{item.name}">{item.name}</a></td><td>{escape(found.what)}</td>'
-                f'<td class="n">{found.points}</td><td class="n">{found.z:.2f}</td><td class="n">{found.plain:.2f}</td>'
-                f"<td{kind}>{verdict}{': ' + escape(found.note) if found.note else ''}</td></tr>"
-            )
-    return (
-        "<p>z: difference over its standard error (simulation, theory, and the bias of finite size measured from draws at "
-        "half the size), as a standard normal value; plain: without the bias.</p>"
-        '<table><tr><th>figure</th><th>what</th><th class="n">points</th><th class="n">max |z|</th>'
-        f'<th class="n">plain</th><th></th></tr>{"".join(rows)}</table>'
-    )
+    for found in item.agreements:
+        verdict, kind = ("explained", ' class="why"') if found.explained else ("MISS", ' class="miss"')
+        verdict, kind = ("agrees", "") if found.ok else (verdict, kind)
+        rows.append(
+            f'<tr><td><a href="#{item.name}">{item.name}</a></td><td>{escape(found.what)}</td>'
+            f'<td class="n">{found.points}</td><td class="n">{found.z:.2f}</td><td class="n">{found.plain:.2f}</td>'
+            f"<td{kind}>{verdict}{': ' + escape(found.note) if found.note else ''}</td></tr>"
+        )
+    return "".join(rows)

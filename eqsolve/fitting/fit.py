@@ -84,11 +84,10 @@ class Question:
     def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
         """Solve at a point of the parameters."""
         settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
-        declared = getattr(self.model, "observables", {})
-        wanted = self.observables if all(name in declared for name in self.observables) else None
+        declared = set(self.observables) <= set(getattr(self.model, "observables", ()))
         options = Options.make(
-            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (), observables=wanted or None,
-            at=None if self.times is None else tuple(self.times),
+            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (),
+            observables=self.observables or None if declared else None, at=None if self.times is None else tuple(self.times),
         )  # fmt: skip
         begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
         self.solves += 1
@@ -114,7 +113,7 @@ class SpentError(Exception):
 
 
 class Search:
-    """Tells of the solves of a search, and ends it when so many CPU seconds are over, from now."""
+    """Tells of the solves of a search, and ends it when the CPU seconds of its budget are over."""
 
     def __init__(self, report: Report | None, budget: float | None) -> None:
         self.report, self.until = report, time.process_time() + (math.inf if budget is None else budget)
@@ -148,23 +147,24 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
             raise UsageError(f"the function of the result is to give one number, got {type(value).__name__}") from None
 
     def slope(shifts: Mapping[str, Any]) -> float:
-        moved = {name: float(np.abs(shift).max(initial=0.0)) for name, shift in shifts.items()}
-        sizes = [float(np.abs(data[name].values).max(initial=0.0)) / largest for name, largest in moved.items() if largest]
-        if not sizes:
+        largest = {name: np.abs(shift).max(initial=0.0) for name, shift in shifts.items()}
+        ratios = [np.abs(data[name].values).max(initial=0.0) / size for name, size in largest.items() if size]
+        if not ratios:
             return 0.0
-        step = EPSILON ** (1 / 3) * min((size for size in sizes if size), default=1.0)
-        ends = [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)]
-        return (ends[0] - ends[1]) / (2 * step)
+        # the step of a central difference, relative to what moves the most beside its own size
+        step = EPSILON ** (1 / 3) * float(min(filter(None, ratios), default=1.0))
+        up, down = (read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0))
+        return (up - down) / (2 * step)
 
-    keys = derivative_keys(data)
-    known = [name for name in result.names if name + "_error" in data]
-    error = sum(abs(slope({name: data[f"{name}_error"].values})) for name in known)
-    slopes, unsure = [], []
-    for parameter in names:
-        own = {name: key for (name, along), key in keys.items() if along == parameter and data[key].dims == data[name].dims}
-        slopes.append(slope({name: data[key].values for name, key in own.items()}))
-        unsure.append(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in own.items()))
-    return read({}), float(error), np.array(slopes), np.array(unsure)
+    def moved(entries: Mapping[str, str]) -> float:
+        """Return by how much the function moves when values move by their errors, each by itself."""
+        return float(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in entries.items()))
+
+    keys = {pair: key for pair, key in derivative_keys(data).items() if data[key].dims == data[pair[0]].dims}
+    along = [{name: key for (name, parameter), key in keys.items() if parameter == wanted} for wanted in names]
+    slopes = [slope({name: data[key].values for name, key in own.items()}) for own in along]
+    error = moved({name: name for name in result.names if name + "_error" in data})
+    return read({}), error, np.array(slopes), np.array([moved(own) for own in along])
 
 
 def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
@@ -172,14 +172,12 @@ def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
     parts = (model, *(models_behind(model) if isinstance(model, Cases) else ()))
     every: dict[str, Parameter] = {item.name: item for part in parts for item in part.parameters}
     demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")
-    for name in names:
-        if every[name].is_integer:
-            raise UsageError(f"`{name}` of model `{model.name}` is a whole number: there is no derivative along it")
+    if whole := [name for name in names if every[name].is_integer]:
+        raise UsageError(f"`{whole[0]}` of model `{model.name}` is a whole number: there is no derivative along it")
     return {name: every[name] for name in names}
 
 
 _ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ², 1/30 of an error, is not taken
-_INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -258,16 +256,17 @@ class Fit:
 
     def json_object(self) -> dict[str, Any]:
         """Return the fit as plain numbers and texts."""
-        made = {name: getattr(self, name) for name in _FIELDS if name != "latex"}
-        made["intervals"] = {name: list(pair) for name, pair in self.intervals.items()}
-        return {**made, "reduced_chi2": self.reduced_chi2, "value": self.chi2, "at_edge": bool(self.at_edge)}
+        plain = {name: getattr(self, name) for name in _FIELDS if name != "latex"}
+        plain["intervals"] = {name: list(pair) for name, pair in self.intervals.items()}
+        return {**plain, "reduced_chi2": self.reduced_chi2, "value": self.chi2, "at_edge": bool(self.at_edge)}
 
     def report(self) -> str:
         """Return values ± errors, correlations, χ² where the data have error bars, as text."""
-        lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
-        if len(self.sets) > 1:
-            parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
-            lines = [f"{self.model}: fit of {len(self.sets)} sets of data: {'; '.join(parts)}"]
+        parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
+        what = f"{len(parts)} sets of data: {'; '.join(parts)}"
+        if len(parts) == 1:
+            what = f"{', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"
+        lines = [f"{self.model}: fit of {what}"]
         if self.chi2 is not None:
             share = "" if self.reduced_chi2 is None else f", {self.reduced_chi2:.3g} of each"
             lines.append(f"  chi-square {self.chi2:.4g} of {_counted(self.freedom, 'degree')} of freedom{share}")
@@ -275,14 +274,12 @@ class Fit:
                 odds = f"by chance once in {1 / max(chance, 1e-99):.0e}"
                 lines[-1] += f": this does not fit ({odds}), and the errors below mean little"
         else:
-            first = self.sets[0]
-            off = [f"{name} {float(first.sigmas[name][0]):.2g}" for name in first.data.names]
+            off = [f"{name} {float(self.sigmas[name][0]):.2g}" for name in self.data.names]
             lines.append(f"  no chi-square, as the data have no error bars; they scatter about the fit by {', '.join(off)}")
         for name, value in self.parameters.items():
             low, high = self.intervals[name]
             share = f" ({abs(self.errors[name] / value):.2%})" if value else ""
-            edge = "; at the end of its range, where it was stopped: its error is formal"
-            edge = edge if name in self.at_edge else ""
+            edge = "; at the end of its range, where it was stopped: its error is formal" * (name in self.at_edge)
             lines.append(f"  {name}: {value:.6g} ± {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]{edge}")
         pairs = [(a, b) for place, b in enumerate(self.parameters) for a in list(self.parameters)[:place]]
         lines += [f"  correlation of {a} and {b}: {self.correlations[a][b]:+.3f}" for a, b in pairs]
@@ -323,21 +320,19 @@ class Fit:
         # the names of a second set of data end in @2
         import xarray as xr
 
-        made: dict[str, Any] = {}
+        variables: dict[str, Any] = {}
         for place, item in enumerate(self.sets, 1):
-            end = f"@{place}" if place > 1 else ""
-            data = item.data
-            along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
-            made |= {} if data.times is None else {along: (along, data.times)}
-            made |= {moment: (moment, item.lines["t"])} if item.lines else {}
+            end, data = f"@{place}" if place > 1 else "", item.data
+            along, moment = ("place" if data.times is None else "t") + end, "moment" + end
+            dims = (("draw" + end, along), along, along, along, moment)
+            variables |= {along: (along, data.times), moment: (moment, item.lines.get("t"))}
             for name in data.names:
                 parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
-                dims = (("draw" + end, along), along, along, along, moment)
                 entries = zip(_PARTS, dims, parts, strict=True)
-                made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
+                variables |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries}
         sets = [{"names": item.data.names, "settings": item.settings} for item in self.sets]
         record = {"kind": "fit", "sets": sets, **{name: getattr(self, name) for name in _FIELDS}}
-        write_dataset(xr.Dataset(made), record, path)
+        write_dataset(xr.Dataset({key: entry for key, entry in variables.items() if entry[1] is not None}), record, path)
 
 
 def _counted(count: int, what: str) -> str:
@@ -449,16 +444,14 @@ def _range(name: str, item: Any, asked: Any) -> tuple[float, float]:
     low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
     high = math.inf if item.bounds[1] is None else float(item.bounds[1])
     low = max(low, 10 * ROUNDING if item.is_positive else 0.0 if item.is_nonnegative else -math.inf)
-    if asked is None:
-        return low, high
     try:
-        first, last = asked
-        ends = (low if first is None else max(low, float(first)), high if last is None else min(high, float(last)))
+        first, last = (None, None) if asked is None else asked
+        low, high = (low if first is None else max(low, float(first))), (high if last is None else min(high, float(last)))
     except (TypeError, ValueError):
         raise UsageError(f"bounds of `{name}`: expected two numbers, the lowest and the highest, got {asked!r}") from None
-    if not ends[0] < ends[1]:
-        raise UsageError(f"bounds of `{name}`: nothing lies between {ends[0]:g} and {ends[1]:g}")
-    return ends
+    if asked is not None and not low < high:
+        raise UsageError(f"bounds of `{name}`: nothing lies between {low:g} and {high:g}")
+    return low, high
 
 
 def _prior(name: str, asked: Any) -> tuple[float, float]:
@@ -526,16 +519,16 @@ class _Set:
         return off.T @ off / (len(off) - 1) / len(off)
 
     def told(self, point: Array, scale: float) -> FitSet:
-        found, names, times = self.at(point), self.data.names, self.data.times
+        there, names, times = self.at(point), self.data.names, self.data.times
         settings = {name: str(value) for name, value in self.settings.items()}
         curves, sigmas = (
-            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (found.values, scale * self.sigmas)
+            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (there.values, scale * self.sigmas)
         )
         lines: dict[str, Array] = {}  # between the data's times, for either scale of time
-        if times is not None and float(np.min(times)) < float(np.max(times)):
+        if times is not None and np.ptp(times) > 0:
             moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
-            drawn = found.result.at(moments)
-            lines = {"t": moments, **{name: np.asarray(drawn[name].values) for name in names}}
+            between = there.result.at(moments)
+            lines = {"t": moments, **{name: between[name].values for name in names}}
         return FitSet(self.data, settings, curves, sigmas, lines)
 
 
@@ -571,11 +564,10 @@ class _Problem:
         residuals, rows = [], []
         fresh = any(item.key(point) not in item.known for item in self.sets)
         for item in self.sets:
-            found = item.at(point)
-            residuals.append((found.values.ravel() - item.target) / item.sigmas)
-            made = np.zeros((len(item.target), len(point)))
-            made[:, item.places] = found.slopes.reshape(len(item.places), -1).T / item.sigmas[:, None]
-            rows.append(made)
+            model = item.at(point)
+            residuals.append((model.values.ravel() - item.target) / item.sigmas)
+            rows.append(np.zeros((len(item.target), len(point))))
+            rows[-1][:, item.places] = model.slopes.reshape(len(item.places), -1).T / item.sigmas[:, None]
         residuals.append(((point - self.priors[:, 0]) / self.priors[:, 1])[self.prior])
         rows.append(np.diag(1 / self.priors[:, 1])[self.prior])
         off = np.concatenate(residuals)
@@ -584,7 +576,7 @@ class _Problem:
             self.best = (size, point.copy())
         if fresh:
             told = f"{'sum of squares' if self.scaled else 'chi2'} {size:.4g}"
-            self.search.tell(self.solves, dict(zip(self.keys, point, strict=True)), told, found.result)
+            self.search.tell(self.solves, dict(zip(self.keys, point, strict=True)), told, model.result)
         return off, np.vstack(rows)
 
     def descend(self, begin: Array, held: int | None = None) -> tuple[Array, Array]:
@@ -617,7 +609,7 @@ class _Problem:
 
         found = least_squares(
             lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
-            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves],
+            x_scale=np.where(logs | (begin == 0), 1.0, np.abs(begin))[moves],
             xtol=min(1e-4, 0.1 * self.rtol), ftol=1e-5, gtol=1e-10,
         )  # fmt: skip
         edges = np.zeros(len(begin), dtype=bool)
@@ -627,18 +619,16 @@ class _Problem:
     def solve(self, begin: Array) -> Fit:
         """Return the least-squares fit from a start that is moved inside the bounds, its covariance by the slopes there."""
         low, high = self.bounds
-        bounded = low > -np.inf
-        inside = np.where((begin <= low) & bounded, np.maximum(low, 0.0) + _INSIDE, begin)
-        begin = np.where(inside < high, inside, np.where(bounded, (np.where(bounded, low, 0.0) + high) / 2, high - _INSIDE))
+        reach = np.minimum((high - low) / 2, 1.0)  # what would begin at an end begins so far inside
+        begin = np.where(begin <= low, low + reach, np.where(begin >= high, high - reach, begin))
         usable = int(sum(np.isfinite(item.sigmas).sum() for item in self.sets) + self.prior.sum())
         if usable < len(self.keys):
             raise UsageError(
                 f"{usable} data points that vary cannot tell {len(self.keys)} parameters; free fewer, or add times"
             )
-        status = "ok"
         try:
             self._demand_identifiable(begin, last=False)
-            best, edges = self.descend(begin)
+            (best, edges), status = self.descend(begin), "ok"
         except SpentError as reason:
             assert self.best is not None
             best, edges, status = self.best[1], np.zeros(len(begin), dtype=bool), str(reason)
@@ -743,21 +733,18 @@ class Data:
         """Return some of the observables, at some of the times."""
         chosen = self.names if names is None else tuple(names)
         demand_known(chosen, self.values, "the data have no `{}`", "they have")
-        keep = slice(None)
+        places: Any = slice(None)
         if at is not None:
             if self.times is None:
                 raise UsageError("times are asked for, and the data have none")
-            places = []
-            for moment in at:
-                place = int(np.argmin(np.abs(self.times - moment)))
-                if abs(self.times[place] - moment) > 1e-9 * max(1.0, abs(moment)):
-                    known = ", ".join([*(f"{time:g}" for time in self.times[:8]), *["..."] * (len(self.times) > 8)])
-                    raise UsageError(f"the data have no time {moment:g}; they have {known}")
-                places.append(place)
-            keep = places  # type: ignore[assignment]
-        times = None if self.times is None else self.times[keep]
-        errors = {name: self.errors[name][keep] for name in chosen if name in self.errors}
-        return Data(times, {name: self.values[name][:, keep] for name in chosen}, errors)
+            wanted = np.array(list(at), dtype=float)
+            places = np.abs(self.times - wanted[:, None]).argmin(axis=1)
+            if len(missed := wanted[np.abs(self.times[places] - wanted) > 1e-9 * np.maximum(1.0, np.abs(wanted))]):
+                known = ", ".join([*(f"{time:g}" for time in self.times[:8]), *["..."] * (len(self.times) > 8)])
+                raise UsageError(f"the data have no time {missed[0]:g}; they have {known}")
+        times = None if self.times is None else self.times[places]
+        errors = {name: self.errors[name][places] for name in chosen if name in self.errors}
+        return Data(times, {name: self.values[name][:, places] for name in chosen}, errors)
 
 
 def read_data(data: Any) -> Data:
@@ -796,46 +783,33 @@ def read_data(data: Any) -> Data:
     return _from_columns(columns, lines)
 
 
-def _is_number(value: Any) -> bool:
-    with contextlib.suppress(TypeError, ValueError):
-        float(value)
-        return True
-    return False
-
-
 def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
     draw = next((name for name in _DRAWS if name in columns), None)
-    numbers = {}
-    for name, entry in columns.items():
-        if name == draw:
-            continue
-        try:
-            numbers[name] = np.asarray(entry, float)
-        except (TypeError, ValueError):
-            row = next(row for row, value in enumerate(entry) if not _is_number(value))
-            where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
-            hint = "; values are separated by commas, not `;`" if ";" in name else ""
-            raise UsageError(f"data: {str(entry[row])!r} in column `{name}`, {where}, is not a number{hint}") from None
+    numbers = {name: np.empty(len(entry)) for name, entry in columns.items() if name != draw}
+    for name, column in numbers.items():
+        for row, value in enumerate(columns[name]):
+            try:
+                column[row] = value
+            except (TypeError, ValueError):
+                where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
+                hint = "; values are separated by commas, not `;`" if ";" in name else ""
+                raise UsageError(f"data: {str(value)!r} in column `{name}`, {where}, is not a number{hint}") from None
     names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]
     if not names or not len(numbers[names[0]]):
         raise UsageError(f"data: there is no column to fit; expected t and observables, got {', '.join(columns) or 'nothing'}")
-    for name in names:
-        if not np.isfinite(numbers[name]).all():
-            raise UsageError(f"data: the column `{name}` has entries that are not finite numbers; leave those rows out")
+    if gaps := [name for name in names if not np.isfinite(numbers[name]).all()]:
+        raise UsageError(f"data: the column `{gaps[0]}` has entries that are not finite numbers; leave those rows out")
     moments = numbers.get("t", np.zeros(len(numbers[names[0]])))
     labels = np.zeros(len(moments)) if draw is None else np.asarray(columns[draw])
     labels = labels if "t" in numbers else np.arange(len(moments))  # every row is a draw
-    order = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    order = [rows[np.argsort(moments[rows])] for rows in order]
-    runs = [moments[rows] for rows in order]
-    times = runs[0]
+    order = [rows[np.argsort(moments[rows])] for label in np.unique(labels) for rows in [np.flatnonzero(labels == label)]]
+    times, *_ = runs = [moments[rows] for rows in order]
     if len(np.unique(times)) != len(times) or any(len(run) != len(times) or not np.allclose(run, times) for run in runs):
         raise UsageError("data: every draw must have the same times, each once; name the draws in a column `seed`")
     values = {name: np.stack([numbers[name][rows] for rows in order]) for name in names}
     errors = {name: numbers[name + _ERROR][order[0]] for name in names if name + _ERROR in numbers}
-    for name, entry in errors.items():
-        if not (entry > 0).all():
-            raise UsageError(f"data: the error bars of `{name}` must be positive")
+    if wrong := [name for name, entry in errors.items() if not (entry > 0).all()]:
+        raise UsageError(f"data: the error bars of `{wrong[0]}` must be positive")
     return Data(times if "t" in numbers else None, values, errors)
 
 
@@ -860,5 +834,5 @@ def read_fit(dataset: xr.Dataset, record: Mapping[str, Any]) -> Fit:
         drawn = {"t": dataset["moment" + end].values, **lines} if lines else {}
         sets.append(FitSet(data, entry["settings"], fits, sigmas, drawn))
     fields = {name: record[name] for name in _FIELDS if name in record}
-    fields["intervals"] = {name: tuple(pair) for name, pair in fields["intervals"].items()}
+    fields["intervals"] = {name: tuple(pair) for name, pair in record["intervals"].items()}
     return Fit(sets=tuple(sets), **fields)

@@ -171,8 +171,7 @@ def _lines(
         marks = {"marker": "o", "ms": 3} if len(places) <= 60 else {}
         if len(places) > 2 and (name, dim) in derivative_keys(part):  # a smooth curve through the points
             low, high = places.min(), places.max()
-            fine = (np.geomspace if log else np.linspace)(low, high, DRAWN)
-            fine = np.clip(fine, low, high)
+            fine = np.clip((np.geomspace if log else np.linspace)(low, high, DRAWN), low, high)
             smooth = interpolate(part, dim, fine)
             draw_line(axes, fine, smooth[name].values, smooth[f"{name}_error"].values, style)
             axes.plot(places, curve, **{**marks, "color": axes.lines[-1].get_color(), "ls": ""})
@@ -228,23 +227,19 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
     dims = sorted((str(dim) for dim in diagram.classes.dims), key=lambda dim: dim != ways.x)
     axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
     points, grids = diagram.boundaries, [np.sort(diagram.dataset[dim].values) for dim in dims]
-    lines: dict[str, Any] = {}
+    places = {kind: [points[dim].values[points["kind"].values == kind] for dim in dims] for kind in _BOUNDARIES}
+    lines = {kind: _pieces(columns, grids) for kind, columns in places.items() if len(dims) == 2}
     for (kind, word), colour in zip(_BOUNDARIES.items(), COLOURS[1:6], strict=True):
-        columns = [points[dim].values[points["kind"].values == kind] for dim in dims]
         if len(dims) == 1:
-            for count, place in enumerate(columns[0]):
+            for count, place in enumerate(places[kind][0]):
                 axes.axvline(place, color=colour, lw=LINE, ls="--", label=None if count else word)
-        elif len(columns[0]):
-            lines[kind] = _pieces([np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)])
-            style = {"color": colour, "lw": 1.5 * LINE, "solid_capstyle": "round"}
-            axes.plot(*_drawn(lines[kind], grids), label=word, **style)
-            if not len(lines[kind]):  # no two of its points are beside one another
-                axes.plot(*columns, "o", color=colour, ms=3 * LINE)
-    for kind, pieces in lines.items():  # what ends beside another line is drawn on to it, dotted
-        others = [piece for other, found in lines.items() if other != kind for piece in found]
-        colour = COLOURS[1 + list(_BOUNDARIES).index(kind)]
-        for piece in _gaps(pieces, others):
-            axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
+        elif len(places[kind][0]):
+            axes.plot(*_drawn(lines[kind], grids), label=word, color=colour, lw=1.5 * LINE, solid_capstyle="round")
+            if not len(lines[kind]):  # no two of its points are in neighbouring cells
+                axes.plot(*places[kind], "o", color=colour, ms=3 * LINE)
+            others = [piece for other in lines if other != kind for piece in lines[other]]
+            for piece in _gaps(lines[kind], others):  # what ends near another line is drawn on to it, dotted
+                axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
     for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
         cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
         inside = cells[np.argmin(np.abs(cells - np.median(cells, axis=0)).sum(axis=1))]
@@ -257,9 +252,10 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
     return axes
 
 
-def _pieces(cells: list[Any]) -> Any:
-    """Return pairs of points, in units of cells, that lie in or beside one cell and have no other between them."""
-    apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
+def _pieces(columns: list[Any], grids: list[Any]) -> Any:
+    """Return pairs of points, in units of cells, that lie in one cell or in neighbours and have no other between them."""
+    cells = [np.interp(column, grid, np.arange(len(grid))) for column, grid in zip(columns, grids, strict=True)]
+    apart = [np.abs(np.subtract.outer(column, column)) for column in cells]
     far = np.hypot(*apart)
     between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
     near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
@@ -269,8 +265,8 @@ def _pieces(cells: list[Any]) -> Any:
 def _gaps(pieces: Any, others: Any) -> list[Any]:
     """Return what is missing, two cells at most, where the end of a line goes on straight to a piece of others."""
     joints, count = np.unique(np.reshape(pieces, (-1, 2)), axis=0, return_counts=True)
-    ends = {tuple(it) for it in joints[count == 1]}
-    found = []
+    ends = {tuple(joint) for joint in joints[count == 1]}
+    gaps = []
     for before, end in [pair for piece in pieces for pair in (piece, piece[::-1]) if tuple(pair[1]) in ends]:
         along, steps = (end - before) / (np.hypot(*(end - before)) or 1.0), []
         for one, other in others:
@@ -278,27 +274,26 @@ def _gaps(pieces: Any, others: Any) -> list[Any]:
             if abs(np.linalg.det(sides)) > 1e-9:
                 step, share = np.linalg.solve(sides, one - end)
                 steps += [step] if 0 < step <= 2 and 0 <= share <= 1 else []
-        found += [np.array([end, end + min(steps) * along])] if steps else []
-    return found
+        gaps += [np.array([end, end + min(steps) * along])] if steps else []
+    return gaps
 
 
 def _drawn(pieces: Any, grids: list[Any]) -> list[Any]:
     """Return pieces in units of cells as columns of values, with gaps between them."""
     columns = np.insert(np.asarray(pieces, float).reshape(-1, 2, 2), 2, np.nan, axis=1).reshape(-1, 2).T
-    return [np.interp(it, np.arange(len(at)), at) for it, at in zip(columns, grids, strict=True)]
+    return [np.interp(column, np.arange(len(grid)), grid) for column, grid in zip(columns, grids, strict=True)]
 
 
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     """Draw a function of t and t' in colours, the diagonal dashed; nothing where a response vanishes by causality."""
-    axes = new_axes(ways.ax)
-    stored = result.dataset[name]
+    axes, stored = new_axes(ways.ax), result.dataset[name]
     axis = time_axis(stored["row"].values, [stored.values.T], ways.logx)
     scale, times = axis.scale, axis.times(160)
     rows, columns = np.meshgrid(times, times, indexing="ij")
     values = result._two_time(name, np.stack([rows.ravel(), columns.ravel()], axis=1)).reshape(rows.shape)
-    if not result.dataset[name].attrs["symmetric"]:
+    if not stored.attrs["symmetric"]:
         values = np.where(rows >= columns, values, np.nan)
-    edges = edges_between(times, log=scale == "log")
+    edges = edges_between(times, log=axis.log)
     largest = float(np.nanmax(np.abs(values))) or 1.0
     signed = np.nanmin(values) < -1e-3 * largest
     colours = {"cmap": DIVERGING, "vmin": -largest, "vmax": largest} if signed else {"cmap": SEQUENTIAL}
@@ -349,12 +344,8 @@ def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
-_WORDS: dict[Any, str] = {
-    _CURVE: "a function of time",
-    _KERNEL: "a function of two times",
-    _PATHS: "a random process",
-    (): "a number",
-}
+_WORDS: dict[Any, str] = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process"}
+_WORDS |= {(): "a number"}
 
 
 def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
@@ -521,15 +512,15 @@ def animate_law(
         clock.set_text(f"t = {times[frame]:.3g}")
         return shape, mean, clock
 
-    if path is not None:
-        writer = PillowWriter(fps=min(50, frames / seconds))  # type: ignore[arg-type]
-        with atomic_path(path) as temporary, writer.saving(axes.figure, temporary, dpi=None):
-            for frame in range(frames):  # each drawn once, where FuncAnimation draws it three times
-                show(frame)
-                writer.grab_frame()
-        plt.close(axes.figure)
-        return None
-    return FuncAnimation(axes.figure, show, frames=frames, interval=1000 * seconds / frames, blit=False)
+    if path is None:
+        return FuncAnimation(axes.figure, show, frames=frames, interval=1000 * seconds / frames, blit=False)
+    writer = PillowWriter(fps=min(50, frames / seconds))  # type: ignore[arg-type]
+    with atomic_path(path) as temporary, writer.saving(axes.figure, temporary, dpi=None):
+        for frame in range(frames):  # each drawn once, where FuncAnimation draws it three times
+            show(frame)
+            writer.grab_frame()
+    plt.close(axes.figure)
+    return None
 
 
 @dataclass(frozen=True)

@@ -102,11 +102,10 @@ def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, st
     longest = max(24, int(points / (0.55 * FontProperties(size=TITLE_SIZE).get_size_in_points())))
     lines, length = [model], longest
     for name, value in params.items():
-        words = f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} ~ {value}"
-        shown = setting(name, value, latex)
-        if len(words) > longest and not isinstance(value, int | float):  # a law with many entries
-            pieces = textwrap.wrap(words, longest)
-            lines += pieces
+        number = isinstance(value, int | float)
+        words, shown = f"{name} = {value:g}" if number else f"{name} ~ {value}", setting(name, value, latex)
+        if len(words) > longest and not number:  # a law with many entries
+            lines += (pieces := textwrap.wrap(words, longest))
             length = len(pieces[-1])
         elif length + 2 + len(words) <= longest:
             lines[-1] += f", {shown}"
@@ -237,9 +236,9 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
         quarter = first + (last - first) / 4
         early = np.interp(quarter, times, done) >= 0.5
         begin, end = np.interp((0.05, 0.95), done, times)
-        soon = end - first <= 0.05 * (last - first)
-        swings = any(len(at := _turns(times, item)) > 1 and at[-1] > quarter for item in curves)
-        log = bool(early and (soon or (end >= 100 * begin and not swings)))
+        soon, late = end - first <= 0.05 * (last - first), end >= 100 * begin
+        turns = (_turns(times, values) for values in curves if early and late)
+        log = bool(early and (soon or (late and not any(len(at) > 1 and at[-1] > quarter for at in turns))))
     if not log:
         return TimeAxis(False, first, last)
     if not len(positive):
@@ -250,19 +249,14 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
     return TimeAxis(True, float(np.clip(seen, positive[0], 0.1 * last)), last)
 
 
-def _turns(times: Array, values: Array) -> list[float]:
+def _turns(times: Array, values: Array) -> Array:
     """Return the times at which a curve turns by more than a hundredth of its range."""
-    turns: list[float] = []
+    from scipy.signal import find_peaks
+
     if np.ndim(values) > 1 or not np.isfinite(values).all():
-        return turns
-    least, way, extreme, at = 0.01 * np.ptp(values), 0.0, values[0], times[0]
-    for moment, value in zip(times, values, strict=True):
-        if way * (value - extreme) > 0 or (not way and abs(value - extreme) > least):
-            way, extreme, at = np.sign(value - extreme), value, moment
-        elif way and abs(value - extreme) > least:
-            turns.append(float(at))
-            way, extreme, at = -way, value, moment
-    return turns
+        return np.empty(0)
+    turns = [find_peaks(sign * values, prominence=0.01 * np.ptp(values))[0] for sign in (1, -1)]
+    return times[np.sort(np.concatenate(turns))]
 
 
 def _changed(curves: Sequence[Array]) -> Array | None:
@@ -270,9 +264,9 @@ def _changed(curves: Sequence[Array]) -> Array | None:
     shares = []
     for values in curves:
         moves = np.abs(np.diff(np.asarray(values, dtype=float), axis=-1))
-        moves = np.nansum(moves.reshape(-1, moves.shape[-1]), axis=0)
-        if (total := moves.sum()) > 1e-9 * np.nanmax(np.abs(values)) > 0:
-            shares.append(np.append(0.0, np.cumsum(moves) / total))
+        done = np.append(0.0, np.cumsum(np.nansum(moves.reshape(-1, moves.shape[-1]), axis=0)))
+        if done[-1] > 1e-9 * np.nanmax(np.abs(values)) > 0:
+            shares.append(done / done[-1])
     return np.mean(shares, axis=0) if shares else None
 
 

@@ -58,10 +58,8 @@ def plot_simulation(found: Simulation, names: tuple[str, ...], **given: Any) -> 
         colour = theory.get(text, COLOURS[(place if len(lines) == len(shown) else len(lines) + place) % len(COLOURS)])
         mean, error = found.mean[name].values, found.error[name].values
         label = ways.label or (f"{text}, d = {found.d}" if used or len(shown) > 1 else f"d = {found.d}")
-        axes.errorbar(
-            found.t, mean, error if np.isfinite(error).all() else None,
-            **{"color": colour, "label": label, **POINTS, **ways.style},
-        )  # fmt: skip
+        bars = error if np.isfinite(error).all() else None
+        axes.errorbar(found.t, mean, bars, **{"color": colour, "label": label, **POINTS, **ways.style})
     if used and found.t[-1] > 0.99 * axes.get_xlim()[1]:  # the last point would be cut
         low, high = axes.get_xlim()
         axes.set_xlim(low, high * (high / low) ** 0.02 if axes.get_xscale() == "log" else high + 0.02 * (high - low))
@@ -94,17 +92,16 @@ def plot_validation(found: Validation, names: tuple[str, ...], **given: Any) -> 
     rows, columns = rows_and_columns(panels)
     size, heights = (3.7 * columns, 3.7 * rows), [3.2, 1] * rows
     figure, axes = plt.subplots(2 * rows, columns, figsize=size, layout="constrained", squeeze=False, height_ratios=heights)
-    for place in range(rows * columns):
-        above, below = (axes[2 * (place // columns) + k, place % columns] for k in (0, 1))
+    for place, (above, below) in enumerate(zip(axes[::2].ravel(), axes[1::2].ravel(), strict=True)):
         if place < len(shown):
             _draw(above, found, shown[place], COLOURS[place % len(COLOURS)], axis, ways)
             _deviations(above, below, found, shown[place], axis)
-            continue
-        below.axis("off")
-        if place < panels:
+        elif place < panels:
+            below.axis("off")
             _draw_laws(above, below, found)
         else:
             above.axis("off")
+            below.axis("off")
     verdict = f"{found.verdict}{', low power' if found.low_power else ''}"
     head = f"{found.model}: {verdict} (d = {found.d}, {found.seeds} draws, {found.data})"
     figure.suptitle(settings_title(head, found.params, found.result.latex, figure), fontsize=TITLE_SIZE)
@@ -255,28 +252,22 @@ def plot_landscape(found: Optimum, axes: Any = None) -> Any:
     where = [found.parameters[item.name] for item in found.ranges]
     told = f"{'largest' if found.maximise else 'smallest'} at {_best(found)}"
     if len(names) == 2:
-        shown = axes.tricontourf(_scaled(points[:, 0], logs[0]), _scaled(points[:, 1], logs[1]), values, 20, cmap=SEQUENTIAL)
+        scaled = [np.log10(x) if log else x for x, log in zip([*points.T, *where], logs * 2, strict=True)]
+        shown = axes.tricontourf(*scaled[:2], values, 20, cmap=SEQUENTIAL)
         axes.figure.colorbar(shown, ax=axes, label=label)
-        place = (_scaled(x, log) for x, log in zip(where, logs, strict=True))
-        axes.plot(*place, "o", color="white", markeredgecolor="black", label=told)
-        for name, log, put in zip(names, logs, (axes.set_xlabel, axes.set_ylabel), strict=True):
-            put(f"$\\log_{{10}}$ {name}" if log else name)
+        axes.plot(*scaled[2:], "o", color="white", markeredgecolor="black", label=told)
+        labels = (f"$\\log_{{10}}$ {name}" if log else name for name, log in zip(names, logs, strict=True))
+        axes.set(**dict(zip(("xlabel", "ylabel"), labels, strict=True)))
     else:
-        if names:
-            order, error = np.argsort(points[:, 0]), found.errors[found.ranges[0].name]
-            marks = "o-" if len(names) == 1 else "o"
-            axes.plot(points[order, 0], values[order], marks, lw=LINE, color=COLOURS[0], label="scan")
-            error = error if np.isfinite(error) else 0.0
-            axes.errorbar([where[0]], [found.value], xerr=[error], fmt="s", capsize=3, color=COLOURS[1], label=told)
-            axes.set_xlabel(names[0])
-            axes.set_xscale("log" if logs[0] else "linear")
         axes.set_ylabel(label)
         axes.spines[["top", "right"]].set_visible(False)
+    if names and len(names) != 2:
+        order, error = np.argsort(points[:, 0]), found.errors[found.ranges[0].name]
+        axes.plot(points[order, 0], values[order], "o-" if len(names) == 1 else "o", lw=LINE, color=COLOURS[0], label="scan")
+        bars = {"xerr": [error if np.isfinite(error) else 0.0], "fmt": "s", "capsize": 3, "color": COLOURS[1], "label": told}
+        axes.errorbar([where[0]], [found.value], **bars)
+        axes.set(xlabel=names[0], xscale="log" if logs[0] else "linear")
     if names:
         axes.legend(frameon=len(names) == 2, fontsize=TITLE_SIZE)
     axes.set_title(settings_title(found.model, found.settings, found.latex, axes), fontsize=TITLE_SIZE)
     return axes
-
-
-def _scaled(values: Any, log: bool) -> Any:
-    return np.log10(values) if log else values

@@ -77,14 +77,12 @@ def with_differences(result: Result, parameter: str, step: float, beside: Sequen
     nodes = None if result.grid is None else result.grid.nodes
     tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in beside]  # type: ignore[union-attr]
     for name in result.names:
-        if data[name].dims not in ((), ("t",)) or not all(name in table for table in tables):
-            continue
-        values = [table[name].values for table in tables]
-        wide, narrow = (values[3] - values[0]) / (2 * step), (values[2] - values[1]) / step
-        made = (4 * narrow - wide) / 3
-        errors = [table[name + _ERROR].values for table in tables]
-        size = np.abs(made - narrow) + (4 * (errors[1] + errors[2]) / step + (errors[0] + errors[3]) / (2 * step)) / 3
-        _put(data, data[name].dims, name, parameter, made, size)
+        if data[name].dims in ((), ("t",)) and all(name in table for table in tables):
+            values, errors = ([table[name + end].values for table in tables] for end in ("", _ERROR))
+            wide, narrow = (values[3] - values[0]) / (2 * step), (values[2] - values[1]) / step
+            slope = (4 * narrow - wide) / 3
+            size = np.abs(slope - narrow) + (4 * (errors[1] + errors[2]) / step + (errors[0] + errors[3]) / (2 * step)) / 3
+            _put(data, data[name].dims, name, parameter, slope, size)
     return replace(result, table=data)
 
 
@@ -134,20 +132,18 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
         has = [name for name, other in keys if other == parameter]
         demand_known([what], has, "the result has no derivative of `{}`", "it has those of")
     key = keys[what, parameter]
-    values, errors = result.dataset[key], result.dataset.get(key + _ERROR)
-    made = values.rename(what) if errors is None else values.rename(what).assign_coords(error=(values.dims, errors.values))
-    return made.rename(row="t", column="t'") if "row" in made.dims else made
+    slope, errors = result.dataset[key].rename(what), result.dataset.get(key + _ERROR)
+    slope = slope if errors is None else slope.assign_coords(error=(slope.dims, errors.values))
+    return slope.rename(row="t", column="t'") if "row" in slope.dims else slope
 
 
 def derivative_table(data: Mapping[Any, Any], keys: Mapping[tuple[str, str], str]) -> dict[str, dict[str, dict[str, Any]]]:
     """Return ``derivatives`` and ``derivative_errors`` by parameter and name, as plain numbers."""
-    made: dict[str, dict[str, dict[str, Any]]] = {"derivatives": {}, "derivative_errors": {}}
+    table: dict[str, dict[str, dict[str, Any]]] = {"derivatives": {}, "derivative_errors": {}}
     for (name, parameter), key in keys.items():
-        if key not in data:
-            continue
-        for part, entry in (("derivatives", key), ("derivative_errors", key + _ERROR)):
-            made[part].setdefault(parameter, {})[name] = np.asarray(data[entry].values, float).tolist()
-    return made
+        for part, entry in (("derivatives", key), ("derivative_errors", key + _ERROR)) if key in data else ():
+            table[part].setdefault(parameter, {})[name] = np.asarray(data[entry].values, float).tolist()
+    return table
 
 
 def with_spread(result: Result, deviations: Mapping[str, float]) -> Result:
@@ -181,32 +177,26 @@ def between(result: Result, asked: Mapping[str, Any]) -> xr.Dataset:
     low, high = float(nodes.min()), float(nodes.max())
     if len(bad := x[~((x >= low) & (x <= high))]):
         raise UsageError(f"{axis} = {bad[0]:g} lies outside the sweep, which goes from {low:g} to {high:g}")
-    made = interpolate(result.dataset, axis, x)
-    return made.isel({axis: 0}) if np.ndim(wanted) == 0 else made
+    table = interpolate(result.dataset, axis, x)
+    return table.isel({axis: 0}) if np.ndim(wanted) == 0 else table
 
 
 def interpolate(data: xr.Dataset, axis: str, x: Array) -> xr.Dataset:
     """Return everything whose derivative along an axis is known at other values inside it, with errors."""
     import xarray as xr
 
-    nodes, made = np.asarray(data[axis].values, float), {}
-    order, log = np.argsort(nodes), is_geometric(np.sort(nodes))
-    at = nodes[order]
-    for (name, along), key in derivative_keys(data).items():
-        if along != axis:
-            continue
-        entry = data[name]
-        place = entry.dims.index(axis)
-        sorted_by_axis = [np.moveaxis(data[item].values, place, 0)[order] for item in (name, name + _ERROR, key, key + _ERROR)]
-        values, slopes = sorted_by_axis[:2], sorted_by_axis[2:]
-        if log:  # derivatives along the logarithm of the axis
-            slopes = [table * at.reshape(-1, *(1,) * (table.ndim - 1)) for table in slopes]
-        known = (values[0], values[1]), (slopes[0], slopes[1])
-        made_here = interpolate_with_slopes(np.log(x), np.log(at), *known) if log else interpolate_with_slopes(x, at, *known)
-        for item, table in zip((name, name + _ERROR), made_here, strict=True):
-            made[item] = (entry.dims, np.moveaxis(table, 0, place))
-    kept = {key: value for key, value in data.coords.items() if axis not in value.dims}
-    return xr.Dataset(made, coords={**kept, axis: x})
+    data, variables = data.sortby(axis), {}
+    nodes = np.asarray(data[axis].values, float)
+    log = is_geometric(nodes)
+    to = np.log if log else np.asarray  # where the axis is geometric, everything is over its logarithm
+    for name, key in ((name, key) for (name, along), key in derivative_keys(data).items() if along == axis):
+        dims, place = data[name].dims, data[name].dims.index(axis)
+        y, y_error, s, s_error = (np.moveaxis(data[it].values, place, 0) for it in (name, name + _ERROR, key, key + _ERROR))
+        scale = nodes.reshape(-1, *(1,) * (len(dims) - 1)) if log else 1.0  # d/d log x = x d/dx
+        value, error = interpolate_with_slopes(to(x), to(nodes), (y, y_error), (scale * s, scale * s_error))
+        variables |= {name: (dims, np.moveaxis(value, 0, place)), name + _ERROR: (dims, np.moveaxis(error, 0, place))}
+    other = {key: value for key, value in data.coords.items() if axis not in value.dims}
+    return xr.Dataset(variables, coords={**other, axis: x})
 
 
 # --- Interpolation between few nodes whose slopes are known too, by cubic Hermite pieces.
@@ -239,13 +229,13 @@ def interpolate_with_slopes(x: Array, nodes: Array, values: Between, slopes: Bet
     wide = (slice(None), *(None,) * (y.ndim - 1))
     left, length = nodes[place][wide], np.diff(nodes)[place][wide]
     u = (x[wide] - left) / length
-    made = _piece(u, length, y[place], y[place + 1], s[place], s[place + 1])
-    bend = _bends(nodes, y, s)
-    rest = np.maximum(bend[place], bend[place + 1]) * (u * (1 - u) * length**2) ** 2
+    fourth = _fourth_derivatives(nodes, y, s)
+    rest = np.maximum(fourth[place], fourth[place + 1]) * (u * (1 - u) * length**2) ** 2
     slack = u * (1 - u) * length * ((1 - u) * s_error[place] + u * s_error[place + 1])
     share = u**2 * (3 - 2 * u)
     own = (1 - share) * y_error[place] + share * y_error[place + 1]
-    return made, own + slack + 2.0 * rest  # f'''' differs from piece to piece
+    # f'''' differs from piece to piece: twice its estimate
+    return _piece(u, length, y[place], y[place + 1], s[place], s[place + 1]), own + slack + 2.0 * rest
 
 
 def _piece(u: Array, length: Array, y0: Array, y1: Array, s0: Array, s1: Array) -> Array:
@@ -254,7 +244,7 @@ def _piece(u: Array, length: Array, y0: Array, y1: Array, s0: Array, s1: Array) 
     return np.asarray(first + length * (u * (1 - u) ** 2 * s0 - u**2 * (1 - u) * s1))
 
 
-def _bends(nodes: Array, y: Array, s: Array) -> Array:
+def _fourth_derivatives(nodes: Array, y: Array, s: Array) -> Array:
     """Return |f''''|/24 at every node: found at the inner ones, and the nearest of these at the ends."""
     wide = (slice(None), *(None,) * (y.ndim - 1))
     before, after = np.diff(nodes)[:-1], np.diff(nodes)[1:]

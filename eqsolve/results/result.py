@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import os
@@ -23,7 +24,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
 from eqsolve.numerics.arrays import Array, Lazy, member_name, member_names, special
-from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
+from eqsolve.numerics.grids import DRAWN, ROWS, PanelGrid, lagrange_integrals, radau
 from eqsolve.numerics.rows import AgingRows, RowStore, StepRows
 from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
@@ -57,25 +58,24 @@ class _Evaluation:
         """Evaluate an expression: its nodes first, then what is left, pointwise."""
         for node in expr.atoms(Resp, InverseValue, Derivative):
             raise UsageError(f"`{node}` cannot be evaluated afterwards; declare it in observables= and solve again")
-        for item in expr.free_symbols - set(self.moments):
-            if type(item) is Symbol:
-                raise UsageError(f"`{item}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
+        if loose := [item for item in expr.free_symbols - set(self.moments) if type(item) is Symbol]:
+            raise UsageError(f"`{loose[0]}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
         nodes, function = _lowered(expr)
-        return combine(function, [self.node(item) for item in nodes])
+        return combine(function, [self.node(node) for node in nodes])
 
-    def node(self, item: Basic) -> Part:
-        match item:
+    def node(self, node: Basic) -> Part:
+        match node:
             case E():
-                return self.mean(item)
+                return self.mean(node)
             case Int():
-                return self.integral(item)
-            case Value():
-                return self.value(item)
+                return self.integral(node)
+            case Value() if not isinstance(node.head, Process):
+                return self.value(node)
             case Unknown():
-                return self._named(item.name, ())
+                return self._named(node.name, ())
             case Time():
-                return self.times(item), np.zeros(())
-        raise UsageError(f"`{item}` is random: write its mean, E(...)")
+                return self.times(node), np.zeros(())
+        raise UsageError(f"`{node}` is random: write its mean, E(...)")
 
     def times(self, moment: Basic) -> Array:
         """Return a time over the axes of the expression."""
@@ -91,14 +91,12 @@ class _Evaluation:
     # --- nodes
     def value(self, item: Value) -> Part:
         head = item.head
-        if isinstance(head, Process):
-            raise UsageError(f"`{item}` is random: write its mean, E(...)")
         if head.arity == 1:
             times, whole = self.times(item.moments[0]), self._named(head.name, ("t",))
             if times.size > 1:
                 return _reshaped(whole, times.shape)
-            found = self.result.at(float(times))
-            return found[head.name].values[0], found[head.name + _ERROR].values[0]
+            sampled = self.result.at(float(times))
+            return sampled[head.name].values[0], sampled[head.name + _ERROR].values[0]
         self._named(head.name, ("row", "column"))
         first, second = np.broadcast_arrays(*[self.times(moment) for moment in item.moments])
         pairs = np.stack([first.ravel(), second.ravel()], axis=1)
@@ -150,13 +148,17 @@ class _Evaluation:
         weights = data["weight"].values
         rows = self.grid.size if len(self.moments) == 2 and self.grid is not None else 1
         parts = [self._path_parts(node) for node in nodes]
-        made = []
+        means = []
         for row in range(rows):  # one row at a time, or paths × times × times would be held at once
             inner = combine(function, [(_row(value, row, rows), _row(error, row, rows)) for value, error in parts])
             spread = (np.broadcast_to(entry, (len(weights), *entry.shape[1:])) for entry in inner)
-            made.append([np.tensordot(weights, entry, axes=1) for entry in spread])
-        value, error = map(np.concatenate, zip(*made, strict=True)) if rows > 1 else made[0]
-        return value, error if self._laws_are_atoms() else np.full_like(value, np.nan)
+            means.append([np.tensordot(weights, entry, axes=1) for entry in spread])
+        value, error = map(np.concatenate, zip(*means, strict=True)) if rows > 1 else means[0]
+        with contextlib.suppress(ParameterError):  # a law that has no text form
+            laws = [_law(text) for text in self.result.params.values() if isinstance(text, str)]
+            if not any(law.numeric().has_density for law in laws):
+                return value, error
+        return value, np.full_like(value, np.nan)
 
     def _path_parts(self, node: Basic) -> Part:
         data = self.result.dataset
@@ -170,17 +172,10 @@ class _Evaluation:
             if times.size > 1:
                 return _reshaped(whole, (len(whole[0]), *times.shape))
             moment, grid = self.result._inside(times.reshape(1)), self.result._grid()
-            value, error = (grid.interpolate(entry, moment)[:, 0][lift] for entry in whole)
-            return value, error
+            whole = grid.interpolate(whole[0], moment)[:, 0], grid.interpolate(whole[1], moment)[:, 0]
+            return whole[0][lift], whole[1][lift]
         value, error = self.node(node)
         return np.asarray(value)[None], np.asarray(error)[None]
-
-    def _laws_are_atoms(self) -> bool:
-        try:
-            laws = [_law(text) for text in self.result.params.values() if isinstance(text, str)]
-        except ParameterError:  # a law that has no text form
-            return False
-        return not any(law.numeric().has_density for law in laws)
 
     def _mean_of_constants(self, body: Expr) -> Part:
         if body.has(Value, Unknown, Time):
@@ -219,15 +214,14 @@ def combine(function: Callable[..., Any], parts: list[Part]) -> Part:
 
 def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
     """Return the integral up to every node, by the rule of the nodes and by that with the left end."""
-    nodes = radau(grid.order).with_start
-    steps = np.diff(grid.edges)[:, None]
-    columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
-    made = []
-    for rule in (np.pad(radau(grid.order).integrals, ((0, 0), (1, 0))), lagrange_integrals(nodes, nodes[1:])):
-        panels = values[columns] @ rule.T * steps
-        ends = np.concatenate([[0.0], np.cumsum(panels[:, -1])])
-        made.append(np.concatenate([[0.0], (ends[:-1, None] + panels).ravel()]))
-    return made[0], made[1]
+    nodes, columns = radau(grid.order).with_start, np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
+
+    def cumulated(rule: Array) -> Array:
+        panels = values[columns] @ rule.T * np.diff(grid.edges)[:, None]
+        panels[1:] += np.cumsum(panels[:-1, -1])[:, None]
+        return np.append(0.0, panels)
+
+    return cumulated(np.pad(radau(grid.order).integrals, ((0, 0), (1, 0)))), cumulated(lagrange_integrals(nodes, nodes[1:]))
 
 
 def _law(text: Any) -> Law:
@@ -340,9 +334,9 @@ class Result:
         """What is printed and drawn by itself: of a flow, only the observables that it declares; of a family, some members."""
         hidden = {*self.provenance.get("derived", ())}
         for name, axes in self.families.items():
-            members = member_names(name, tuple(axes.values()))
-            shown = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # (colours)
-            hidden |= {*members} - {members[k] for k in shown}
+            members = np.array(member_names(name, tuple(axes.values())))
+            few = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # as many as there are colours
+            hidden |= {*np.delete(members, few).tolist()}
         return tuple(name for name in self.names if name not in hidden)
 
     def __getitem__(self, name: str) -> xr.DataArray:
@@ -422,17 +416,9 @@ class Result:
         """
         if axes := self.families.get(what):
             names = member_names(what, (*axes.values(),))
-            members = {name: xr.DataArray(self.derivative(name, parameter, **values)) for name in names}
-            made = stack_family(members, what, axes)
-            if "error" not in made.coords:
-                return made
-            errors = stack_family({name: item["error"] for name, item in members.items()}, what, axes)
-            return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
-        if self.grid is not None or self.source is None:
-            found = read_derivative(self, what, parameter)
-            if found is not None:
-                return found
-        return float(self._asked("derivative")(what, parameter, **values))
+            return stack_family({name: xr.DataArray(self.derivative(name, parameter, **values)) for name in names}, what, axes)
+        found = read_derivative(self, what, parameter) if self.grid is not None or self.source is None else None
+        return float(self._asked("derivative")(what, parameter, **values)) if found is None else found
 
     def _asked(self, question: str) -> Any:
         if (answer := getattr(self.source, question, None)) is not None:
@@ -458,12 +444,10 @@ class Result:
     @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
-        over = [item.dims for item in self.variables.values() if item.dims[-1:] == ("t",)]
-        sampled = self._at(times, *over)
-        data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
-        coordinates = {key: it for key, it in self.dataset.coords.items() if it.ndim == 1 and it.dims[0].startswith("path")}
-        found = xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
-        return self._with_families(found)
+        sampled = self._at(times, *(entry.dims for entry in self.variables.values() if entry.dims[-1:] == ("t",)))
+        data = {name: (entry.dims, entry.values, entry.attrs) for name, entry in sampled.items() if name != "t"}
+        paths = {key: it for key, it in self.dataset.coords.items() if it.ndim == 1 and it.dims[0].startswith("path")}
+        return self._with_families(xr.Dataset(data, coords={"t": sampled["t"].values, **paths}))
 
     def _with_families(self, found: xr.Dataset) -> xr.Dataset:
         for name, axes in self.families.items():
@@ -497,11 +481,11 @@ class Result:
         points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
         self._inside(points.ravel())
         names = self._of_dims("row", "column")
-        data: dict[str, Any] = {name: ("pair", self._two_time(name, points)) for name in names}
+        data = {name: ("pair", self._two_time(name, points)) for name in names}
         known = [name for name in names if name + _ERROR in self.dataset]
         data |= {name + _ERROR: ("pair", self._two_time_error(name, points)) for name in known}
-        found = xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
-        return self._with_families(found)
+        coords = {"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])}
+        return self._with_families(xr.Dataset(data, coords=coords))
 
     def _two_time(self, name: str, points: Array) -> Array:
         if self.rows is None:
@@ -525,12 +509,11 @@ class Result:
 
     def _two_time_error(self, name: str, points: Array) -> Array:
         nodes, table = self.dataset["row"].values, self.dataset[name + _ERROR].values
-        rows, columns = (np.clip(np.searchsorted(nodes, points[:, axis]), 1, len(nodes) - 1) for axis in (0, 1))
-        at_start = [points[:, axis] == nodes[0] for axis in (0, 1)]  # what is known there does not mind its neighbours
-        rows_after, columns_after = (np.where(start, 0, place) for start, place in zip(at_start, (rows, columns), strict=True))
-        corners = np.stack([table[r, c] for r in (rows - 1, rows_after) for c in (columns - 1, columns_after)])
+        after = np.clip(np.searchsorted(nodes, points), 1, len(nodes) - 1)
+        ends = after - 1, np.where(points == nodes[0], 0, after)  # what is known at the start does not mind its neighbours
+        corners = [table[rows[:, 0], columns[:, 1]] for rows in ends for columns in ends]
         between = self.rows.error(name, -np.sort(-points, axis=1)) if isinstance(self.rows, RowStore | StepRows) else 0.0
-        return np.asarray(corners.max(axis=0) + between)
+        return np.asarray(np.max(corners, axis=0) + between)
 
     def _grid(self) -> PanelGrid:
         if self.grid is None:
@@ -538,14 +521,12 @@ class Result:
         return self.grid
 
     def _inside(self, times: Array) -> Array:
-        nodes = self._grid().nodes
-        slack = 1e-12 * max(1.0, abs(nodes[-1]))
-        if times.size and (times.min() < nodes[0] - slack or times.max() > nodes[-1] + slack or np.isnan(times).any()):
-            raise UsageError(
-                f"time {times.max() if times.max() > nodes[-1] else times.min():g} lies outside the solved range "
-                f"[{nodes[0]:g}, {nodes[-1]:g}]; solve with a larger t_max"
-            )
-        return np.clip(times, nodes[0], nodes[-1])
+        first, last = self._grid().nodes[[0, -1]]
+        slack = 1e-12 * max(1.0, abs(last))
+        if not np.all((times >= first - slack) & (times <= last + slack)):
+            bad = times.max() if times.max() > last else times.min()
+            raise UsageError(f"time {bad:g} lies outside the solved range [{first:g}, {last:g}]; solve with a larger t_max")
+        return np.clip(times, first, last)
 
     # --- output
     @checked(at=numbers, at2=read_pairs)
@@ -586,14 +567,13 @@ class Result:
         return derivative_table(data, shown) if shown else {}
 
     def _grid_object(self) -> dict[str, Any]:
-        dims = self.dataset["status"].dims
-        made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
-        if "t" in self.dataset.coords:
-            made["t"] = _plain(self.dataset["t"].values)
-        made |= values_and_errors(self.dataset, self.names)
-        if keys := derivative_keys(self.variables):
-            made |= derivative_table(self.dataset, keys)
-        return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
+        data = self.dataset
+        plain: dict[str, Any] = {"axes": {str(dim): data[dim].values.tolist() for dim in data["status"].dims}}
+        plain |= {"t": _plain(data["t"].values)} if "t" in data.coords else {}
+        plain |= values_and_errors(data, self.names)
+        keys = derivative_keys(self.variables)
+        plain |= derivative_table(data, keys) if keys else {}
+        return plain | {"points": {key: data[key].values.tolist() for key in ("status", "message")}}
 
     def observe(self, expr: Any) -> xr.DataArray:
         """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``.
@@ -604,24 +584,22 @@ class Result:
         """
         if isinstance(expr, str):
             raise UsageError(f"observe takes an expression such as C(t, t) + 1, not text; by name there is result[{expr!r}]")
-        try:
+        whole = None
+        with contextlib.suppress(SympifyError):
             whole = sympify(expr, strict=True)
-        except SympifyError:
-            whole = None
         if not isinstance(whole, Expr):
             raise UsageError(f"observe takes an expression in the model's symbols, got {type(expr).__name__}")
         known = {name: Float(value, 17) for name, value in self.params.items() if isinstance(value, int | float)}
         used = sorted(whole.atoms(Parameter), key=str)
         demand_known([item.name for item in used], known, f"the result of `{self.model}` has no parameter `{{}}`")
         bound = whole.xreplace({item: known[item.name] for item in used})
-        members = [item for item in bound.atoms(Head) if item.indices]
-        for item in members:
-            if not all(entry.is_Integer for entry in item.indices):
-                one = f"{item.base}[{', '.join('0' * len(item.indices))}]"
-                raise UsageError(f"`{item}` is many values: write the member, such as `{one}`, or take result[{item.base!r}]")
-        bound = bound.xreplace({it: type(it)(member_name(it.base, it.indices), it.latex_name) for it in members})
-        free = [item for item in bound.free_symbols if isinstance(item, Time)]
-        moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
+        members = [head for head in bound.atoms(Head) if head.indices]
+        if several := [head for head in members if not all(entry.is_Integer for entry in head.indices)]:
+            head, one = several[0], f"{several[0].base}[{', '.join('0' * len(several[0].indices))}]"
+            raise UsageError(f"`{head}` is many values: write the member, such as `{one}`, or take result[{head.base!r}]")
+        bound = bound.xreplace({head: type(head)(member_name(head.base, head.indices), head.latex_name) for head in members})
+        free = [time for time in bound.free_symbols if isinstance(time, Time)]
+        moments = sorted(free, key=lambda time: (time.name.count("'"), time.name))
         if len(moments) > 2:
             raise UsageError(f"an expression of more than two times cannot be tabulated: {', '.join(map(str, moments))}")
         grid = self._grid() if moments else self.grid
@@ -734,11 +712,13 @@ class PhaseDiagram(Result):
 
 def stack_family(data: Mapping[Any, xr.DataArray], name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
     """Return the members of a family as one array, an axis for each index in front."""
-    members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
-    values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
-    own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
-    indices = {axis: np.arange(size) for axis, size in axes.items()}
-    return xr.DataArray(values, dims=(*axes, *members[0].dims), coords={**own, **indices}, name=name)
+    members = [data[member + end] for member in member_names(name, tuple(axes.values()))]
+    dims, shape = (*axes, *members[0].dims), (*axes.values(), *members[0].shape)
+    coords: dict[str, Any] = {str(key): (item.dims, item.values) for key, item in members[0].coords.items()}
+    coords |= {axis: np.arange(size) for axis, size in axes.items()}
+    if "error" in coords:  # every member has its own
+        coords["error"] = (dims, np.stack([member["error"].values for member in members]).reshape(shape))
+    return xr.DataArray(np.stack([member.values for member in members]).reshape(shape), coords, dims, name)
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:
@@ -809,11 +789,11 @@ def dynamics_result(
         coordinates |= {name: LabelledArray((path,), values) for name, values in item.constants.items()}
         data |= {name: LabelledArray((path, "t"), values) for name, values in item.values.items()}
         data |= {name + "_error": LabelledArray((path, "t"), values) for name, values in item.errors.items()}
-    status, message = failure or ("ok", "")
-    return Result(
-        LabelledArrays(data, coordinates), model=model, kind="dynamics", status=status, message=message,
-        params=dict(params), stats=dict(stats), grid=grid, rows=rows, source=source,
+    result = Result(
+        LabelledArrays(data, coordinates), model=model, kind="dynamics", params=dict(params), stats=dict(stats), grid=grid,
+        rows=rows, source=source,
     )  # fmt: skip
+    return result if failure is None else result.with_status(*failure)
 
 
 # --- A stationary state: correlations and responses over the lag τ, numbers, spectra.
@@ -854,8 +834,8 @@ class Stationary(Result):
         if self.source is None:
             why = "it was not found" if self.grid is None else "a result read from a file keeps numbers only; find it again"
             raise UsageError(f"the stationary state of `{self.model}` cannot answer lyapunov(): {why}")
-        found: tuple[float, float] = self.source.lyapunov()
-        return found
+        value, error = self.source.lyapunov()
+        return value, error
 
     @checked(name=text, omega=numbers)
     def spectrum(self, name: str, omega: float | Iterable[float] | None = None) -> xr.DataArray:
@@ -870,17 +850,14 @@ class Stationary(Result):
         """
         demand_known([name], self._of_dims("t"), "`{}` is no function of the lag", "there are")
         values, grid = self.variables[name].values, self._grid()
-        around = values - values[-1]
+        around, step = values - values[-1], self.stats.get("step")
         if omega is None:
             half = grid.nodes[np.argmax(np.abs(around) < 0.5 * abs(around[0]))] if around[0] else 1.0
-            omega = np.linspace(0.0, 12 / max(float(half), 1e-300), 200)
+            omega = np.linspace(0.0, 12 / max(float(half), 1e-300), DRAWN)
         at = np.asarray(omega, float)
-        step = self.stats.get("step")
-        made = cosines(grid, around, at, step)
         error = np.full(len(at), cosines(grid, self.variables[f"{name}_error"].values, np.zeros(1), step)[0])
-        return xr.DataArray(
-            made, dims=("omega",), coords={"omega": at, "error": ("omega", error)}, name=name, attrs={"static": values[-1]}
-        )
+        coords = {"omega": at, "error": ("omega", error)}
+        return xr.DataArray(cosines(grid, around, at, step), coords, ("omega",), name, {"static": values[-1]})
 
     def json_object(self, at: Any = None, at2: Any = None, *, nested: bool = True, lyapunov: Any = None) -> dict[str, Any]:
         """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
@@ -901,18 +878,14 @@ def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) ->
     if step is not None:
         weights = np.where(np.arange(len(values)) > 0, 2.0, 1.0) * step
         return np.asarray(np.cos(np.multiply.outer(omega, grid.nodes)) @ (weights * values))
-    points, _ = np.polynomial.legendre.leggauss(grid.order + 1)
     halves, middles = np.diff(grid.edges) / 2, (grid.edges[1:] + grid.edges[:-1]) / 2
-    inner = (middles[:, None] + halves[:, None] * points).ravel()
-    inside = grid.interpolate(values, inner).reshape(grid.panels, -1)
-    legendre = np.linalg.inv(np.polynomial.legendre.legvander(points, grid.order))
-    coefficients = inside @ legendre.T  # of Legendre polynomials, by panel
-    phase = np.multiply.outer(omega, middles)
-    made = np.zeros(len(omega))
+    columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
+    coefficients = values[columns] @ radau(grid.order).legendre.T  # of Legendre polynomials, by panel
+    phase, total = np.multiply.outer(omega, middles), np.zeros(len(omega))
     for degree in range(grid.order + 1):  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
         bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
-        made += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
-    return 2 * made
+        total += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
+    return 2 * total
 
 
 # --- `Distribution`: the joint law of a few named variables, as a weighted sample.
@@ -967,8 +940,7 @@ class Distribution:
     @classmethod
     def of_sample(cls, names: Sequence[str], values: Any) -> Distribution:
         """Return the law of equally likely points."""
-        table = np.atleast_2d(np.asarray(values, dtype=float))
-        return Distribution(tuple(names), table, np.ones(table.shape[1]))
+        return Distribution(tuple(names), values, np.ones(np.shape(values)[-1]))
 
     # --- one variable
     def __getitem__(self, name: str) -> Array:
@@ -1010,8 +982,7 @@ class Distribution:
     def histogram(self, bins: Any = 50, name: str | None = None) -> Histogram:
         """Return probabilities of bins, given by their number or by their edges."""
         edges = self._edges(bins, name)
-        counts, _ = np.histogram(self.values[self._place(name)], bins=edges, weights=self.weights)
-        return Histogram(edges, counts)
+        return Histogram(edges, np.histogram(self.values[self._place(name)], bins=edges, weights=self.weights)[0])
 
     def _edges(self, bins: Any, name: str | None) -> Array:
         if np.ndim(bins) == 1:

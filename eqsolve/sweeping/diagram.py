@@ -103,8 +103,7 @@ def phase_diagram(
             run.cells = np.arange(len(points)).reshape([len(axis) for axis in grid])
             run.find_edges()
             run.work = rule.between
-            places = [points[here].settings for _, _, here, _ in run.edges]
-            pairs = [SweepPoint(len(points) + k, it) for k, it in enumerate(places)]
+            pairs = [SweepPoint(len(points) + k, points[edge[2]].settings) for k, edge in enumerate(run.edges)]
             run.go([*points, *pairs], journal, None, workers)
         run.total, edges = len(points), run.look_beyond()
         seconds = time.perf_counter() - began
@@ -229,25 +228,27 @@ class LongRun:
                 record |= {"class": kind, "message": f"{said} {late[-1]:.4g} at tw = {4 * waits[-1]:g}"}
 
     def _state(self, record: Record, found: Any) -> None:
+        def put(name: str, value: float, error: float) -> None:
+            record["values"][name], record["errors"][name] = value, error
+
         if found.grid is None:
             record["message"] = "; ".join(filter(None, [record["message"], found.message]))
             record |= {"class": "aging"} if found.status == "aging" else {}
             if self.limit is None and self.gaussian:
                 value, error = rest_of(self.system, found.params)
-                record["values"]["stability"], record["errors"]["stability"] = value, error
+                put("stability", value, error)
                 record |= {"class": "not at rest"} if value < -error else {}
             return
         for name in found.names:
-            key = f"{name}0" if found.variables[name].dims else name
-            for part, entry in (("values", name), ("errors", f"{name}_error")):
-                record[part][key] = float(found.variables[entry].values.flat[0])
+            entries = (found.variables[name + end] for end in ("", "_error"))
+            put(f"{name}0" if found.variables[name].dims else name, *(float(it.values.flat[0]) for it in entries))
         moves = not found.source.still
         if self.limit is None and self.gaussian and np.isfinite(found.source.stability):
-            record["values"]["stability"], record["errors"]["stability"] = found.source.stability, 1e-9
+            put("stability", found.source.stability, 1e-9)
         record |= {"class": "fluctuating" if moves else "still", "message": found.message}
         if self.exponents:
             value, error = found.lyapunov()
-            record["values"]["lyapunov"], record["errors"]["lyapunov"] = value, error
+            put("lyapunov", value, error)
             if moves and value > error:
                 record |= {"class": "chaotic", "message": ""}
             elif moves and value > -error:
@@ -261,22 +262,21 @@ class LongRun:
         """Return where the long run changes between two neighbours, the error, and the kind."""
 
         def indicator(place: float) -> Any:
+            at = {**settings, along: place}
             if kind == "lyapunov":
-                return self.stationary({**settings, along: place}, options).lyapunov()
+                return self.stationary(at, options).lyapunov()
             if self.limit is None:
-                return rest_of(self.system, {**settings, along: place})
-            found, _ = self.fixed_point({**settings, along: place}, unknowns)
+                return rest_of(self.system, at)
+            found, _ = self.fixed_point(at, unknowns)
             return found.values["stability"], found.errors["stability"]
-
-        def ahead(place: float, start: Unknowns | None) -> Unknowns:
-            return self.fixed_point({**settings, along: place}, start)[1]
 
         along, kind = edge
         with recorded(**_BEGIN) as record:
             here = float(settings[along])
             width = self.tolerance * abs(other - here)
             if kind == "ends":
-                place, error, kind = _end_of(ahead, here, unknowns, other, width)
+                follow = lambda place, start: self.fixed_point({**settings, along: place}, start)[1]  # noqa: E731
+                place, error, kind = _end_of(follow, here, unknowns, other, width)
             else:
                 place, error = _root(indicator, here, other, width)
             record |= {along: place, "error": error, "along": along, "kind": kind}
@@ -328,8 +328,8 @@ class _Diagram(GridRun):
         from scipy.ndimage import label
 
         records = [self.records[index] for index in range(self.cells.size)]
-        unknown = np.array([not it["unknowns"] and it["class"] == "not decided" for it in records])
-        regions = label(unknown.reshape(self.cells.shape))[0].ravel()
+        undecided = np.array([not it["unknowns"] and it["class"] == "not decided" for it in records])
+        regions = label(undecided.reshape(self.cells.shape))[0].ravel()
         ways: dict[int, dict[str, str]] = {}
         rows: list[Record] = []
         for index, (along, kind, here, there) in enumerate(self.edges, self.cells.size):
@@ -338,27 +338,26 @@ class _Diagram(GridRun):
                 if kind == "ends" and (region := max(regions[[here, there]])):
                     ways.setdefault(region, {})[found["kind"]] = f"{along} = {found[along]:.6g}"
         for record, region in zip(records, regions, strict=True):
-            told = sorted(ways.get(region, {}).items(), key=lambda it: it[0] == "grows")
-            if told and told[0][0] == "grows":
-                why = f"the fixed point grows without bound, as at {told[0][1]}"
-                record |= {"class": "unbounded", "message": why}
-            elif told:
-                record["message"] = f"the fixed point {' at '.join(told[0])}; {record['message']}"
-        kinds: dict[str, Any] = {axis.name: float for axis in self.axes}
-        kinds |= {"error": float, "along": object, "kind": object}
-        columns = {key: np.array([row[key] for row in rows], kind) for key, kind in kinds.items()}
-        return {BOUNDARY + key: ("boundary", column) for key, column in columns.items()}
+            if not (ends := ways.get(region)):
+                continue
+            how, where = min(ends.items(), key=lambda end: end[0] == "grows")
+            if how == "grows":  # nothing else bounds the region
+                record |= {"class": "unbounded", "message": f"the fixed point grows without bound, as at {where}"}
+            else:
+                record["message"] = f"the fixed point {how} at {where}; {record['message']}"
+        kinds: dict[str, Any] = {**{axis.name: float for axis in self.axes}, "error": float, "along": object, "kind": object}
+        return {BOUNDARY + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
 
 
 def _kind(one: Record, other: Record) -> str:
-    signs: dict[str, bool] = {}
-    for key in ("stability", "lyapunov"):
-        product = one["values"].get(key, np.nan) * other["values"].get(key, np.nan)
-        signs |= {} if np.isnan(product) else {key: product <= 0}
-    moving = not signs and {"still", "fluctuating"} == {one["class"], other["class"]}
-    if signs.get("stability") or bool(one["unknowns"]) != bool(other["unknowns"]):
-        return "stability" if signs.get("stability") else "ends"
-    return "lyapunov" if signs.get("lyapunov", moving) else ""
+    """Return which boundary lies between two neighbours; none where nothing changes."""
+    products = {key: one["values"].get(key, np.nan) * other["values"].get(key, np.nan) for key in ("stability", "lyapunov")}
+    if products["stability"] <= 0:
+        return "stability"
+    if bool(one["unknowns"]) != bool(other["unknowns"]):
+        return "ends"
+    moving = np.isnan([*products.values()]).all() and {"still", "fluctuating"} == {one["class"], other["class"]}
+    return "lyapunov" if products["lyapunov"] <= 0 or moving else ""
 
 
 def _root(function: Any, one: float, other: float, width: float) -> tuple[float, float]:
@@ -367,8 +366,7 @@ def _root(function: Any, one: float, other: float, width: float) -> tuple[float,
 
     seen: dict[float, tuple[float, float]] = {}
     try:
-        value = lambda x: seen.setdefault(x, function(x))[0]  # noqa: E731
-        root = float(brentq(value, one, other, xtol=width / 2))
+        root = float(brentq(lambda x: seen.setdefault(x, function(x))[0], one, other, xtol=width / 2))
     except (ValueError, EqsolveError) as error:
         above, below = ([p for p in seen if (seen[p][0] > 0) is side] for side in (True, False))
         if not (above and below):

@@ -27,7 +27,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
-from eqsolve.language.system import Singularity
+from eqsolve.language.system import FixedPoint, Singularity
 from eqsolve.numerics.grids import ROWS
 from eqsolve.options import documented, refuse_idle
 from eqsolve.passes.check.check import check, refuse_words
@@ -87,17 +87,16 @@ def _axis(model: Model, name: str, given: list[Any]) -> Axis:
     what = f"axis `{name}`"
     if not given:
         raise UsageError(f"{what} has no values; expected {_EXAMPLE}")
-    read = [read_value(value, what=what) for value in given]
-    labels: list[float | str] = [str(old if isinstance(old, str) else it) if isinstance(it, Law) else float(it)
-                                 for old, it in zip(given, read, strict=True)]  # fmt: skip
-    settings = [old if isinstance(old, str) else label for old, label in zip(given, labels, strict=True)]
-    for value in settings:
-        check_routed(model, {name: value})
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise UsageError(f"{what} has the value {quote(str(twice))} twice")
-    mixed = len({type(label) for label in labels}) > 1
-    return Axis(name, tuple(settings), tuple(map(str, labels) if mixed else labels))
+    labels: list[float | str] = []
+    for entry in given:
+        value = read_value(entry, what=what)
+        labels.append(str(entry if isinstance(entry, str) else value) if isinstance(value, Law) else float(value))
+        check_routed(model, {name: entry if isinstance(entry, str) else labels[-1]})
+        if labels[-1] in labels[:-1]:
+            raise UsageError(f"{what} has the value {quote(str(labels[-1]))} twice")
+    settings = tuple(entry if isinstance(entry, str) else label for entry, label in zip(given, labels, strict=True))
+    mixed = len(set(map(type, labels))) > 1
+    return Axis(name, settings, tuple(map(str, labels) if mixed else labels))
 
 
 def read_text(what: str, text: str) -> list[float | str]:
@@ -116,10 +115,7 @@ def read_text(what: str, text: str) -> list[float | str]:
         raise UsageError(f"{what}: a range goes from a number to a number, got {quote(text)}") from None
     if not (math.isfinite(first) and math.isfinite(last)):
         raise UsageError(f"{what}: a range needs finite ends, got {quote(text)}")
-    try:
-        count = int(parts[2])
-    except ValueError:
-        count = 0
+    count = int(parts[2]) if parts[2].strip().isdecimal() else 0
     if not 1 <= count <= _MOST_POINTS:
         raise UsageError(f"{what}: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
     scale = parts[3].strip() if len(parts) == 4 else "lin"
@@ -134,13 +130,14 @@ def read_text(what: str, text: str) -> list[float | str]:
 
 def _split(text: str, mark: str) -> list[str]:
     """Split at a mark outside brackets, so that laws keep their commas."""
-    parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
+    parts, depth = [""], 0
+    for letter in text:
         depth += (letter in "([") - (letter in ")]")
         if letter == mark and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    return [*parts, text[start:]]
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def check_settings(model: Model, axes: tuple[Axis, ...], fixed: Mapping[str, Any]) -> None:
@@ -232,16 +229,14 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
     first, warm_start = (start, None) if by_name else (None, start)
     with recorded(status="failed") as record:
         try:
-            result: Result | None = solve_as_asked(model, settings, options, start=first, warm_start=warm_start, paths=False)
-            assert result is not None
+            result: Any = solve_as_asked(model, settings, options, start=first, warm_start=warm_start, paths=False)
             if result.status == "interrupted":  # which ends the sweep; the point is solved when it goes on
                 raise KeyboardInterrupt
             record |= {"status": result.status, "message": result.message}
             handed = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
             result, record["message"] = getattr(error, "partial", None), str(error)
-        if result is not None:
-            record |= _numbers(result, options.at)
+        record |= {} if result is None else _numbers(result, options.at)
     return record, handed
 
 
@@ -258,10 +253,10 @@ def _numbers(result: Result, at: Any) -> Record:
         inside = times <= result.grid.edges[-1] * (1 + 1e-12)
         sampled, dims, missing = result.at(times[inside]), ("t",), int((~inside).sum())
     marks = {key: pair for pair, key in derivative_keys(data).items()}
-    made = values_and_errors(sampled, [key for key in (*result.names, *marks) if data[key].dims == dims])
-    for part in made.values() if missing else ():
+    numbers = values_and_errors(sampled, [key for key in (*result.names, *marks) if data[key].dims == dims])
+    for part in numbers.values() if missing else ():
         part |= {name: [*row, *[math.nan] * missing] for name, row in part.items()}
-    return {**made, "marks": {key: marks[key] for key in made["values"] if key in marks}}
+    return {**numbers, "marks": {key: marks[key] for key in numbers["values"] if key in marks}}
 
 
 Answer = tuple[Record, Any]
@@ -412,12 +407,9 @@ _WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
     """Return what decides the numbers on a grid, ``more`` among it, as it is read back."""
     known = describe(run.model, run.options.seed)
-    described = {
-        **{key: known[key] for key in _WORDS},
-        "options": run.options.identity | more,
-        "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
-        "fixed": {name: str(value) for name, value in run.fixed.items()},
-    }
+    described = {key: known[key] for key in _WORDS} | {"options": run.options.identity | more}
+    described["axes"] = [[axis.name, list(axis.settings)] for axis in run.axes]
+    described["fixed"] = {name: str(value) for name, value in run.fixed.items()}
     return dict(json.loads(json.dumps(described, default=str)))
 
 
@@ -465,18 +457,13 @@ def _failed(found: Result) -> int:
 
 
 def _solved(found: Result) -> dict[int, Record]:
-    dims = found.dataset["status"].dims
-    flat = found.dataset.stack(_point=dims)
+    flat = found.dataset.stack(_point=found.dataset["status"].dims)
     marks = {key: pair for pair, key in derivative_keys(found.dataset).items()}
-    names, records = (*found.names, *marks), {}
+    records = {}
     for index in np.flatnonzero(flat["status"].values != "failed"):
         one = flat.isel(_point=index)
-        records[int(index)] = {
-            "status": str(one["status"].item()), "message": str(one["message"].item()),
-            "seconds": float(one["seconds"]), "values": {name: one[name].values.tolist() for name in names},
-            "errors": {name: one[name + "_error"].values.tolist() for name in names if name + "_error" in one},
-            "marks": marks,
-        }  # fmt: skip
+        about = {"status": str(one["status"].item()), "message": str(one["message"].item()), "seconds": float(one["seconds"])}
+        records[int(index)] = {**about, **values_and_errors(one, (*found.names, *marks)), "marks": marks}
     return records
 
 
@@ -503,26 +490,19 @@ class GridRun:
         for point in points:
             if point.before is not None:
                 self.after.setdefault(point.before, []).append(point.index)
-        found = {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
         if journal is not None:
             for index, record in self.records.items():
                 journal.write(index, record)
-        self.records = found | self.records
+            self.records = {index: it for index, it in journal.done.items() if index < self.total} | self.records
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
-        if executor is not None:
-            self._spread(executor)
-        elif workers == 1:
+        if executor is None and workers == 1:
             for point in points:
                 if point.index not in self.records:
                     self._finish(point, *self.work(*self.arguments(point)))
-        else:
-            own, ended = Workers(workers), False
-            try:
-                self._spread(own)
-                ended = True
-            finally:
-                own.shutdown(cancel_futures=not ended)
+            return
+        with Workers(workers) if executor is None else contextlib.nullcontext(executor) as pool:
+            self._spread(pool)
 
     def _spread(self, executor: Executor) -> None:
         """Keep an executor busy: points whose neighbour is solved, those first that most others wait for."""
@@ -572,10 +552,10 @@ class GridRun:
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
-        before = None if point.before is None else self.records[point.before]
-        if start is None and before is not None and before["status"] == "ok" and self.model.kind == "FixedPoint":
-            unknowns = {item.name for item in getattr(self.model, "unknowns", ())}
-            start = {name: value for name, value in before["values"].items() if name in unknowns} or None
+        if start is None and point.before is not None and isinstance(self.model, FixedPoint):
+            before, unknowns = self.records[point.before], {item.name for item in self.model.unknowns}
+            if before["status"] == "ok":
+                start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
     def _finish(self, point: SweepPoint, record: Record, handed: Any) -> None:
@@ -618,38 +598,34 @@ def package(
 
     from eqsolve.passes.rewrite.indices import families_in
 
-    dims = tuple(axis.name for axis in run.axes)
-    shape = tuple(map(len, run.axes))
+    dims, shape = tuple(axis.name for axis in run.axes), tuple(map(len, run.axes))
     records = [run.records[index] for index in range(run.total)]
     times = list(run.options.at)
     more, length = (("t",), (len(times),)) if times else ((), ())
     data: dict[str, Any] = {}
-    found = dict.fromkeys(name for record in records for name in record["values"])
+    names = dict.fromkeys(name for record in records for name in record["values"])
     marks = {key: pair for record in records for key, pair in record.get("marks", {}).items()}
-    derived = derived_names(run.model, [name for name in found if name not in marks])
-    for name in sorted(found, key=lambda name: (name in marks, name in derived.get("derived", ()))):  # what is declared first
+    derived = derived_names(run.model, [name for name in names if name not in marks])
+    for name in sorted(names, key=lambda name: (name in marks, name in derived.get("derived", ()))):  # what is declared first
         attrs = dict(zip((OF, ALONG), marks.get(name, ()), strict=False))
         for key, part, own in ((name, "values", attrs), (name + "_error", "errors", {})):
             rows = np.array([record[part].get(name, np.full(length, np.nan)) for record in records], dtype=float)
             data[key] = ((*dims, *more), rows.reshape(*shape, *length), own)
-    coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
-    coordinates |= {"t": times} if times else {}
-    for key in ("status", "message", *(["class"] if "class" in records[0] else [])):
-        coordinates[key] = (dims, np.array([record[key] for record in records], dtype=object).reshape(shape))
-    coordinates["seconds"] = (dims, np.array([record["seconds"] for record in records], dtype=float).reshape(shape))
-    kind = "sweep" if made is Result else "diagram"
-    bad = [index for index, record in enumerate(records) if record["status"] != "ok"]
-    failed = sum(record["status"] == "failed" for record in records)
-    status = "ok" if not bad else f"{len(bad)} of {run.total} points were not solved as asked"
-    message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
-    stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
-    provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
-    provenance |= derived
-    return made(
-        xr.Dataset(data, coords=coordinates), model=run.model.name, kind=kind, status=status, message=message,
-        params=settled, stats=stats, provenance=provenance,
+    coordinates |= {axis.name: list(axis.labels) for axis in run.axes} | ({"t": times} if times else {})
+    for key in ("status", "message", "class", "seconds"):
+        if key in records[0]:
+            column = np.array([record[key] for record in records], dtype=float if key == "seconds" else object)
+            coordinates[key] = (dims, column.reshape(shape))
+    bad = [record for record in records if record["status"] != "ok"]
+    failed = sum(record["status"] == "failed" for record in bad)
+    result = made(
+        xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep" if made is Result else "diagram",
+        params=settled, stats={"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds},
+        provenance=describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {}) | derived,
         latex=latex_names((run.model, *models_behind(run.model))), families=families_in(data, run.model, settled),
     )  # fmt: skip
+    status = f"{len(bad)} of {run.total} points were not solved as asked"
+    return result.with_status(status, f"the first of them: {bad[0]['message']}") if bad else result
 
 
 class Journal(Checkpoint):

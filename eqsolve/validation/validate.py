@@ -33,7 +33,7 @@ from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.progress import part_of, watching
 from eqsolve.results.archive import save, write_table
 from eqsolve.results.result import Distribution, Result, midpoints
-from eqsolve.results.words import jsonable, percent
+from eqsolve.results.words import TELLING, jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
 from eqsolve.verbs import lazy_import, method
@@ -57,7 +57,6 @@ _ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bi
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
 _WITHIN = 3.0  # |z| up to which theory and runs agree
 _ALARM = 0.01  # probability of a false "disagrees" among all comparisons of a validation
-_TELLING = 0.1  # errors that can tell, as a fraction of the observable
 _MISSED = 0.1  # probability with which a deviation of the stated size goes unseen
 _NEXT = 0.5  # part of the correction of order 1/d that the next order may be
 
@@ -103,7 +102,7 @@ class Comparison:
         Values below a hundredth of the largest are left out: a fraction of almost nothing is no measure.
         """
         size = np.abs(self.theory)
-        return np.asarray(~(self.detectable <= _TELLING) & (size >= 0.01 * size.max(initial=0.0)))
+        return np.asarray(~(self.detectable <= TELLING) & (size >= 0.01 * size.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,7 +154,7 @@ class Validation:
     @property
     def low_power(self) -> bool:
         """Whether a deviation of some observable by a tenth would have been missed at all times."""
-        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in self.power.values())
+        return self.verdict != DISAGREES and not all(seen <= TELLING for seen in self.power.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -182,21 +181,19 @@ class Validation:
             key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
-        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein}
-        return {
-            "model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params, "d": self.d, "n": self.n,
-            "seeds": self.seeds, "data": self.data, "observables": observables, "power": jsonable(self.power),
-            "warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats,
-            **{name: value for name, value in known.items() if value is not None}, "provenance": self.result.provenance,
-        }  # fmt: skip
+        plain = {name: getattr(self, name) for name in ("model", "kind", "verdict", "params", "d", "n", "seeds", "data")}
+        plain |= {"observables": observables, "power": jsonable(self.power), "warnings": list(self.warnings)}
+        plain |= {"notes": list(self.notes), "stats": self.stats} | ({} if self.t is None else {"t": self.t.tolist()})
+        plain |= {} if self.wasserstein is None else {"wasserstein": self.wasserstein}
+        return plain | {"provenance": self.result.provenance}
 
     def to_dataframe(self) -> Any:
         """Return both sides as a pandas table, one row per observable and time."""
         import pandas as pd
 
-        columns = [(name, {part: getattr(it, part) for part in _ARRAYS}) for name, it in self.observables.items()]
-        made = pd.concat({name: pd.DataFrame(it, self.t) for name, it in columns}, names=["observable", "t"])
-        return made if self.t is not None else made.droplevel("t")
+        tables = {name: pd.DataFrame({p: getattr(it, p) for p in _ARRAYS}, self.t) for name, it in self.observables.items()}
+        table = pd.concat(tables, names=["observable", "t"])
+        return table if self.t is not None else table.droplevel("t")
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -212,11 +209,8 @@ class Validation:
             if name in self.spread:
                 data[f"{_MARK}{name}_draws"] = (("draw", "compared"), self.spread[name])
         coordinates = {} if self.t is None else {"compared": self.t}
-        record = {
-            "observables": {name: item.verdict for name, item in self.observables.items()},
-            "timed": self.t is not None,
-            **{name: getattr(self, name) for name in _FIELDS},
-        }
+        record = {name: getattr(self, name) for name in _FIELDS} | {"timed": self.t is not None}
+        record["observables"] = {name: item.verdict for name, item in self.observables.items()}
         save(self.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
@@ -275,7 +269,7 @@ def compare(
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
         verdict = DISAGREES
-    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * size:
+    elif largest <= _WITHIN and float(certain.max()) <= TELLING * size:
         verdict = AGREES
     else:
         verdict = UNDECIDED
@@ -292,18 +286,15 @@ def read_validation(
 ) -> Validation:
     """Return the validation of a file's values and record; the laws themselves are not kept, their picture is."""
     about = record["validation"]
-    beside = [str(key) for key in dataset.variables if str(key).startswith(_MARK)]
-    values = {key: dataset[key].values for key in beside}
+    values = {str(key): dataset[key].values for key in dataset.variables if str(key).startswith(_MARK)}
     times = dataset["compared"].values if about["timed"] else None
-    alone = dataset.drop_vars([*beside, *(["compared"] if about["timed"] else [])])
-    result = read_result(alone, record)
+    result = read_result(dataset.drop_vars([*values, *(["compared"] if about["timed"] else [])]), record)
     observables = {
         name: Comparison(verdict=verdict, **{part: values[f"{_MARK}{name}_{part}"] for part in _ARRAYS})
         for name, verdict in about["observables"].items()
     }
     spread = {name: values[f"{_MARK}{name}_draws"] for name in observables if f"{_MARK}{name}_draws" in values}
-    fields = {name: about[name] for name in _FIELDS}
-    fields["notes"] = tuple(fields["notes"])
+    fields = {name: about[name] for name in _FIELDS} | {"notes": tuple(about["notes"])}
     return Validation(
         model=result.model, params=result.params, observables=observables, t=times, result=result, spread=spread, **fields
     )
@@ -327,18 +318,16 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
     seen = [large.coordinates(name, float(large.t[0])) for name in names[1:] if few]
     if not (few and all(map(_few_values, given, seen))):
         names, given = names[:1], np.empty((0, len(laws[0].weights)))
+    parts = [given_constants(law[names[0]], law.weights, given) for law in laws]
     sizes = [run for run in (half, large) if run is not None]
     table = [
-        [
-            _averaged(given_constants(law[names[0]], law.weights, given), [run.coordinates(name, float(t)) for name in names])
-            for law, t in zip(laws, run.t, strict=True)
-        ]
+        [_averaged(part, [run.coordinates(name, float(t)) for name in names]) for part, t in zip(parts, run.t, strict=True)]
         for run in sizes
     ]
-    return _told(names, [run.d for run in sizes], table)
+    return _table(names, [run.d for run in sizes], table)
 
 
-def _told(names: tuple[str, ...], sizes: list[int], table: list[list[float]], **more: Any) -> dict[str, Any]:
+def _table(names: tuple[str, ...], sizes: list[int], table: list[list[float]], **more: Any) -> dict[str, Any]:
     falls = [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)]
     return {"variables": list(names), "d": sizes, "values": table, "falls_by": falls, **more}
 
@@ -355,16 +344,16 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
     ``runs`` hold the variable and the constants of all draws of a size, one draw after the other. As for times, the joint
     law is compared where the constants have few values, else that of the variable alone.
     """
-    names, parts = law.names, [(values, part) for values, _, part in law.given_constants(len(midpoints()), STRATA) or ()]
-    if not parts:
-        names, parts = law.names[:1], [(np.empty(0), law.quantile(midpoints()))]
+    parts = [(values, part) for values, _, part in law.given_constants(len(midpoints()), STRATA) or ()]
+    names = law.names if parts else law.names[:1]
+    parts = parts or [(np.empty(0), law.quantile(midpoints()))]
     sizes = [run.weights.size // seeds for run in runs]
     random = [law.sample(run.weights.size, seed=d) for run, d in zip(runs, sizes, strict=True)]
     table, independent = (
-        [[_averaged(parts, np.reshape(it[: len(names)], (len(names), seeds, -1)))] for it in values]
-        for values in ([run.values for run in runs], random)
+        [[_averaged(parts, np.reshape(points[: len(names)], (len(names), seeds, -1)))] for points in samples]
+        for samples in ([run.values for run in runs], random)
     )
-    return _told(names, sizes, table, independent_draws=independent)
+    return _table(names, sizes, table, independent_draws=independent)
 
 
 def _averaged(parts: Parts, seen: Any) -> float:
@@ -374,14 +363,13 @@ def _averaged(parts: Parts, seen: Any) -> float:
 
 def distance(parts: Parts, samples: Array, labels: Array) -> float:
     """Return W₂ of a law and a sample, matched within each value of its constants, ``labels``."""
-    total, mass = 0.0, 0.0
+    squares, counts = [], []
     for constants, quantiles in parts:
         there = np.sort(samples[np.isclose(labels, constants[:, None]).all(axis=0)])
         if len(there):
-            share = len(there) / len(samples)
-            total += share * float(np.mean((quantiles - there[(midpoints() * len(there)).astype(int)]) ** 2))
-            mass += share
-    return float(np.sqrt(total / mass)) if mass else float("nan")
+            squares.append(np.mean((quantiles - there[(midpoints() * len(there)).astype(int)]) ** 2))
+            counts.append(len(there))
+    return float(np.sqrt(np.average(squares, weights=counts))) if counts else float("nan")
 
 
 def given_constants(values: Array, weights: Array, constants: Array) -> Parts:
