@@ -171,13 +171,13 @@ def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Arra
 
 def _missed(values: Array, places: list[float], count: int) -> Array:
     """Return how far each value is from the polynomial through the ``count`` points nearest to it."""
-    found, last = np.empty(values.shape), len(places) - 1
+    gaps, last = np.empty(values.shape), len(places) - 1
     for j in range(1, last):
         first = min(max(j - count // 2, 0), max(last - count, 0))
         others = [k for k in range(first, min(first + count, last) + 1) if k != j]
-        found[j] = np.abs(values[j] - krogh_interpolate(np.array(places)[others], values[others], places[j]))
-    found[0], found[-1] = found[1], found[-2]
-    return found
+        gaps[j] = np.abs(values[j] - krogh_interpolate(np.array(places)[others], values[others], places[j]))
+    gaps[0], gaps[-1] = gaps[1], gaps[-2]
+    return gaps
 
 
 def _short(values: Array, digits: int) -> list[float | None]:

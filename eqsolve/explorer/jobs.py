@@ -51,7 +51,7 @@ def run_describe(state: PageState, model: Model, request: Mapping[str, Any], pro
 def run_neighbours(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
     related = about.find_related(model)
-    told = [{"name": it.name, "kind": it.kind, "equations": about.equations(it), "labels": about.labels(it)} for it in related]
+    told = [{"name": m.name, "kind": m.kind, "equations": about.equations(m), "labels": about.labels(m)} for m in related]
     return {"related": told, "phases": has_phases(model)}
 
 
@@ -120,9 +120,9 @@ def _ordered(names: Iterable[str], model: Model) -> list[str]:
 
 def _numbers(result: Result, model: Model) -> Answer:
     names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
-    made = values_and_errors(result.dataset, names)
-    made["errors"] = dict.fromkeys(names) | made["errors"]
-    return {"x": None, **_families(result), **made}
+    numbers = values_and_errors(result.dataset, names)
+    numbers["errors"] = dict.fromkeys(names) | numbers["errors"]
+    return {"x": None, **_families(result), **numbers}
 
 
 def run_related(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
@@ -162,11 +162,11 @@ def run_finite(state: PageState, model: Model, request: Mapping[str, Any], progr
         last = _number(request.get("t_max"), "t_max")
         asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, ROWS)]
     progress(0.0, 1.0, "theory")
-    found = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
+    validation = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
     parts = {"values": "simulation", "errors": "standard_error", "z": "z"}
-    sides = {key: {name: getattr(it, part) for name, it in found.observables.items()} for key, part in parts.items()}
-    size = {"d": found.d, "n": found.n, "seeds": found.seeds, "t": found.t}
-    return {"verdict": found.verdict, "notes": [*found.notes, *found.warnings], **size, **sides}
+    sides = {key: {name: getattr(c, part) for name, c in validation.observables.items()} for key, part in parts.items()}
+    size = {"d": validation.d, "n": validation.n, "seeds": validation.seeds, "t": validation.t}
+    return {"verdict": validation.verdict, "notes": [*validation.notes, *validation.warnings], **size, **sides}
 
 
 def run_phases(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:

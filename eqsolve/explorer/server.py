@@ -82,8 +82,8 @@ class Session:
         """Have the worker ready, and return the queue of what it says."""
         with self._write:
             if self._child is None or self._child.number is None:
-                self._child, self._lines = child, lines = Child(self.program, self.model, threads=True), queue.Queue()
-                threading.Thread(target=_listen, args=(child, lines), daemon=True).start()
+                self._child, self._lines = Child(self.program, self.model, threads=True), queue.Queue()
+                threading.Thread(target=_listen, args=(self._child, self._lines), daemon=True).start()
             return self._lines
 
     def _messages(self, number: int, lines: queue.Queue[dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
@@ -224,12 +224,12 @@ class _Handler(BaseHTTPRequestHandler):
         if request is None:
             return
         verb, name = self.path.removeprefix("/api/"), str(request.get("session"))
-        kept = {key: request[key] for key in KEYS if key in request}
+        asked = {key: request[key] for key in KEYS if key in request}
         try:
             if verb in STREAMED:
-                self._stream({"verb": verb, **kept}, name)
+                self._stream({"verb": verb, **asked}, name)
             elif verb == "save":
-                self._save(kept, name)
+                self._save(asked, name)
             elif verb in ("cancel", "close"):
                 sessions = self.server.sessions
                 sessions.get(name).cancel() if verb == "cancel" else sessions.close(name)
@@ -249,10 +249,10 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             messages.close()  # type: ignore[attr-defined]  # so that the job ends with its page
 
-    def _save(self, kept: dict[str, Any], name: str) -> None:
+    def _save(self, asked: dict[str, Any], name: str) -> None:
         with tempfile.TemporaryDirectory(prefix="eqsolve-explore-") as folder:
             path = Path(folder, "result.nc")
-            *_, last = self.server.sessions.get(name).run({"verb": "save", **kept, "path": str(path)})
+            *_, last = self.server.sessions.get(name).run({"verb": "save", **asked, "path": str(path)})
             if not path.is_file():
                 return self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, json.dumps(last))
             self._send(HTTPStatus.OK, "application/x-netcdf", path.read_bytes())

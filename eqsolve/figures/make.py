@@ -151,8 +151,8 @@ def folders() -> Iterator[Path]:
 
 def list_analyses() -> list[Analysis]:
     """Return every figure that can be named, by ``ORDER`` of its file, then by field and name."""
-    found = [_describe(path) for _, path in sorted(find_files(folders()).items())]
-    return [item for _, item in sorted(found, key=lambda pair: (pair[0], pair[1].field))]
+    described = [_describe(path) for _, path in sorted(find_files(folders()).items())]
+    return [item for _, item in sorted(described, key=lambda pair: (pair[0], pair[1].field))]
 
 
 def _describe(path: Path) -> tuple[float, Analysis]:
@@ -314,12 +314,12 @@ _WORDS = {
     "ε": "varepsilon", "∞": "infty", "≤": "le", "≥": "ge", "≈": "approx", "×": "times", "·": "cdot", "±": "pm", "∫": "int",
     "→": "to", "√": "surd", "∂": "partial", "ℓ": "ell", "∼": "sim", "′": "prime",
 }  # fmt: skip
-_GREEK = {it: unicodedata.name(it).rpartition(" ")[2].lower().replace("lamda", "lambda") for it in "αβγδζηθκλμνξπρστφχψω"}
+_GREEK = {g: unicodedata.name(g).rpartition(" ")[2].lower().replace("lamda", "lambda") for g in "αβγδζηθκλμνξπρστφχψω"}
 _GREEK |= {"Δ": "Delta", "Σ": "Sigma"}
-_SMALL = {it: unicodedata.normalize("NFKC", it).replace("−", "-") for it in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉ₖ"} | {"ᵀ": r"\top"}
-_FORMULA = {letter: rf"\{word} " for letter, word in (_GREEK | _WORDS).items()}
-_FORMULA |= {it: f"{'_' if '<sub>' in unicodedata.decomposition(it) else '^'}{{{said}}}" for it, said in _SMALL.items()}
-_ESCAPED = {letter: rf"\{letter}" for letter in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+_SMALL = {sign: unicodedata.normalize("NFKC", sign).replace("−", "-") for sign in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉ₖ"} | {"ᵀ": r"\top"}
+_FORMULA = {sign: rf"\{word} " for sign, word in (_GREEK | _WORDS).items()}
+_FORMULA |= {sign: f"{'_' if '<sub>' in unicodedata.decomposition(sign) else '^'}{{{said}}}" for sign, said in _SMALL.items()}
+_ESCAPED = {sign: rf"\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 _NAME = re.compile(r"(?<![A-Za-z_])([A-Za-z]|[α-ω])_([A-Za-z0-9]+|\*)(?![A-Za-z0-9_])")
 _POWER = re.compile(r"\^\(([^()]*)\)|\^(-?[A-Za-z0-9]+)")
 _MARK = "\x00"
@@ -331,21 +331,21 @@ def latex_caption(caption: str, name: str) -> str:
 
 
 def _latex(text: str) -> str:
-    kept: list[str] = []
+    formulas: list[str] = []
 
     def keep(math: str) -> str:
-        kept.append(f"${math}$")
-        return f"{_MARK}{len(kept) - 1}{_MARK}"
+        formulas.append(f"${math}$")
+        return f"{_MARK}{len(formulas) - 1}{_MARK}"
 
-    def name(found: re.Match[str]) -> str:
-        below = found[2] if len(found[2]) == 1 else rf"\mathrm{{{found[2]}}}"
-        return keep(f"{_symbols(found[1])}_{{{below}}}")
+    def name(match: re.Match[str]) -> str:
+        below = match[2] if len(match[2]) == 1 else rf"\mathrm{{{match[2]}}}"
+        return keep(f"{_symbols(match[1])}_{{{below}}}")
 
     text = _NAME.sub(name, text)
     text = _POWER.sub(lambda found: keep(f"^{{{_symbols((found[1] or found[2]).replace('−', '-'))}}}"), text)
     alone = _ESCAPED | {"−": "$-$", "^": r"\textasciicircum{}"} | {key: f"${said.rstrip()}$" for key, said in _FORMULA.items()}
-    made = "".join(alone.get(letter, letter) for letter in text)
-    whole = re.sub(_MARK + r"(\d+)" + _MARK, lambda found: kept[int(found[1])], made)
+    spelled = "".join(alone.get(letter, letter) for letter in text)
+    whole = re.sub(_MARK + r"(\d+)" + _MARK, lambda found: formulas[int(found[1])], spelled)
     return whole.replace("$$", "")  # symbols side by side are one formula
 
 
@@ -357,17 +357,17 @@ def _symbols(text: str) -> str:
 # --- The page of all figures (`page.html`): self-contained, with captions and the table of agreement.
 
 
-def write_page(made: Sequence[Made], out: Path) -> Path:
+def write_page(figures: Sequence[Made], out: Path) -> Path:
     """Write ``index.html``, pictures inside: what was made, and every other figure of the folder."""
-    every = {item.name: item for item in (*made_before(out), *made)}
+    every = {item.name: item for item in (*made_before(out), *figures)}
     order = {item.name: place for place, item in enumerate(list_analyses())}
-    made = sorted(every.values(), key=lambda item: order.get(item.name, len(order)))
-    quick = [item.quick for item in made if item.status == "made"]
+    figures = sorted(every.values(), key=lambda item: order.get(item.name, len(order)))
+    quick = [item.quick for item in figures if item.status == "made"]
     mode = "Some figures have quick settings, as their captions say." if any(quick) else "Full settings."
     mode = "Quick settings: few draws, small sizes, loose tolerances." if quick and all(quick) else mode
     text = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
-        mode=mode, figures="\n".join(_figure(item, out) for item in made), rows="".join(map(_rows, made)),
-        contents="".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made),
+        mode=mode, figures="\n".join(_figure(item, out) for item in figures), rows="".join(map(_rows, figures)),
+        contents="".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in figures),
     )  # fmt: skip
     with atomic_path(page := out / "index.html") as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
@@ -393,12 +393,12 @@ def _origin(item: Made) -> str:
 def _rows(item: Made) -> str:
     """Return the rows of a figure in the table of agreement."""
     rows = []
-    for found in item.agreements:
-        verdict, kind = ("explained", ' class="why"') if found.explained else ("MISS", ' class="miss"')
-        verdict, kind = ("agrees", "") if found.ok else (verdict, kind)
-        rows.append(
-            f'<tr><td><a href="#{item.name}">{item.name}</a></td><td>{escape(found.what)}</td>'
-            f'<td class="n">{found.points}</td><td class="n">{found.z:.2f}</td><td class="n">{found.plain:.2f}</td>'
-            f"<td{kind}>{verdict}{': ' + escape(found.note) if found.note else ''}</td></tr>"
-        )
+    for agreement in item.agreements:
+        verdict, kind = ("explained", ' class="why"') if agreement.explained else ("MISS", ' class="miss"')
+        verdict, kind = ("agrees", "") if agreement.ok else (verdict, kind)
+        numbers = (str(agreement.points), f"{agreement.z:.2f}", f"{agreement.plain:.2f}")
+        cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
+        why = f": {escape(agreement.note)}" if agreement.note else ""
+        head = f'<td><a href="#{item.name}">{item.name}</a></td><td>{escape(agreement.what)}</td>'
+        rows.append(f"<tr>{head}{cells}<td{kind}>{verdict}{why}</td></tr>")
     return "".join(rows)

@@ -143,9 +143,9 @@ class _Unpacker(pickle.Unpickler):
         dtype, shape, order, constant, number = place
         inner = [1 if axis in constant else size for axis, size in enumerate(shape)]
         numbers = np.frombuffer(self.arrays[number], np.dtype(dtype)).copy().reshape([inner[axis] for axis in order])
-        made = numbers.transpose(np.argsort(order)) if shape else numbers
-        made = np.broadcast_to(made, shape) if constant else made
-        return made[()] if is_number else made
+        array = numbers.transpose(np.argsort(order)) if shape else numbers
+        array = np.broadcast_to(array, shape) if constant else array
+        return array[()] if is_number else array
 
 
 def _array(*_: Any) -> Any:
@@ -238,11 +238,11 @@ class Checkpoint:
         body: bytes = self._stream.read(length) if length <= size else b""
         return body if len(body) == length > 0 and zlib.crc32(body) == checksum else None  # a crash may leave zeros
 
-    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
-        if key := next((key for key in (*identity, *found) if found.get(key) != identity.get(key)), None):
+    def _compare(self, there: dict[str, Any], identity: dict[str, Any]) -> None:
+        if key := next((key for key in (*identity, *there) if there.get(key) != identity.get(key)), None):
             are, that = ("are", "those") if key.split()[0].endswith("s") else ("is", "that")
             raise UsageError(
-                f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {found.get(key)!r}, {that} of this "
+                f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {there.get(key)!r}, {that} of this "
                 f"run {identity.get(key)!r}; give the same model, parameters and options, or choose another file"
             )
 
@@ -310,11 +310,11 @@ class Checkpoint:
 
     def _replay(self, index: int, label: str, codec: Codec) -> Any:
         try:
-            found, status, result = codec.unpack(self.read(index))
+            recorded_label, status, result = codec.unpack(self.read(index))
         except (PackingError, ValueError) as error:
             raise self._unfit(str(error)) from None
-        if found != label:
-            raise self._unfit(f"step {index + 1} is {label!r}, and was {found!r}")
+        if recorded_label != label:
+            raise self._unfit(f"step {index + 1} is {label!r}, and was {recorded_label!r}")
         self.replayed += 1
         if status == "failed":
             raise SolverError(result)

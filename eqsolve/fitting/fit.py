@@ -100,7 +100,7 @@ class Question:
         data = result.at(self.times) if self.times is not None else result.dataset
         demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
         keys = derivative_keys(result.dataset)
-        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names)]
+        columns = [self.observables, *([keys[name, parameter] for name in self.observables] for parameter in self.names)]
         values, errors = (
             np.array([[np.atleast_1d(data[key + end].values) for key in row] for row in columns], dtype=float)
             for end in ("", "_error")
@@ -386,7 +386,7 @@ def fit(
     wanted = tuple(dict.fromkeys(free))
     if not wanted:
         raise UsageError("name at least one parameter to fit")
-    found = find_parameters(model, wanted)
+    declared = find_parameters(model, wanted)
     sources = [read_data(item) for item in (data if isinstance(data, list | tuple) else [data])]
     settings = [table(item, "each") for item in (each or [{}] * len(sources))]
     if not sources or len(settings) != len(sources):
@@ -398,7 +398,7 @@ def fit(
     sets = []
     for number_of, (source, alone) in enumerate(zip(sources, settings, strict=True), 1):
         known, places = {**common, **alone}, []
-        for name, item in found.items():
+        for name, item in declared.items():
             value = known.pop(name, model.defaults.get(item, item.default))
             if name in alone and name not in own:
                 raise UsageError(f"`{name}` is free and the same for all data: set {number_of} cannot have a value of its own")
@@ -418,7 +418,7 @@ def fit(
         question = Question(model, wanted, chosen.names, chosen.times, known, rtol, budget=budget)
         sets.append(_Set.of(question, chosen, shown, places))
     named = [key.partition("[")[0] for key in begin]
-    ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
+    ranges = np.array([_range(name, declared[name], (bounds or {}).get(name)) for name in named])
     known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
     with watching(progress, count="solve") as report:
         search = Search(report, budget)
@@ -429,7 +429,7 @@ def fit(
 def _shared(model: Model, source: Data) -> list[str]:
     families = [rf"{base}(_\d+){{{len(axes)}}}" for base, axes in family_axes(model).items()]
     known = {*model.names, *model.observables}
-    own = [name for name in source.names if name in known or any(re.fullmatch(it, name) for it in families)]
+    own = [name for name in source.names if name in known or any(re.fullmatch(pattern, name) for pattern in families)]
     if not own:
         has = ", ".join([*model.observables, *map(str, getattr(model, "unknowns", ()))])
         timeless = source.times is None and model.kind in ("System", "Flow")
@@ -494,7 +494,7 @@ class _Set:
             sigmas = np.concatenate([data.errors[name] for name in data.names])
             assumes = "error bars are taken as given, and as those of independent errors at every time"
         else:
-            sigmas = np.concatenate([np.full(it.shape[1], np.abs(it).max() or 1.0) for it in data.values.values()])
+            sigmas = np.concatenate([np.full(runs.shape[1], np.abs(runs).max() or 1.0) for runs in data.values.values()])
             scaled = True
             assumes = "no error bars: errors are taken as independent and of equal size, that of the residuals"
         floor = 1e-9 * np.abs(means).max() + 1e-300  # what all draws share exactly, the start, says nothing
@@ -601,20 +601,20 @@ class _Problem:
         def slopes(u: Array) -> Array:
             point = back(u)
             residuals, jacobian = self.at(point)
-            made = (jacobian * np.where(logs, point, 1.0))[:, moves]
-            gain = made @ np.linalg.lstsq(made, residuals, rcond=None)[0]  # what the next step would take off
-            free = max(len(residuals) - made.shape[1], 1)
+            scaled = (jacobian * np.where(logs, point, 1.0))[:, moves]
+            gain = scaled @ np.linalg.lstsq(scaled, residuals, rcond=None)[0]  # what the next step would take off
+            free = max(len(residuals) - scaled.shape[1], 1)
             enough = gain @ gain <= _ENOUGH * max(residuals @ residuals / free if self.scaled else 1.0, (0.1 * floor) ** 2)
-            return np.vstack([0.0 * made if enough else made, np.zeros(made.shape[1])])
+            return np.vstack([0.0 * scaled if enough else scaled, np.zeros(scaled.shape[1])])
 
-        found = least_squares(
+        minimum = least_squares(
             lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
             x_scale=np.where(logs | (begin == 0), 1.0, np.abs(begin))[moves],
             xtol=min(1e-4, 0.1 * self.rtol), ftol=1e-5, gtol=1e-10,
         )  # fmt: skip
         edges = np.zeros(len(begin), dtype=bool)
-        edges[moves] = found.active_mask != 0
-        return back(np.asarray(found.x)), edges
+        edges[moves] = minimum.active_mask != 0
+        return back(np.asarray(minimum.x)), edges
 
     def solve(self, begin: Array) -> Fit:
         """Return the least-squares fit from a start that is moved inside the bounds, its covariance by the slopes there."""

@@ -291,10 +291,10 @@ class _OptimumSearch:
             (*place, _), here = min(known, key=lambda item: (-np.minimum(item[1].limits, 0.0).sum(), item[1].value))
             best = np.array(place)
         edges = np.isclose(best, 0.0) | np.isclose(1 - best, 0.0)
-        found: dict[str, float] = self.point(best)
+        optimum: dict[str, float] = self.point(best)
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
-            worst, at = int(np.argmin(here.limits)), ", ".join(f"{name}={value:.4g}" for name, value in found.items())
+            worst, at = int(np.argmin(here.limits)), ", ".join(f"{name}={value:.4g}" for name, value in optimum.items())
             raise UsageError(
                 f"no point of the ranges was found where {self.limits[worst][0]} holds; the nearest, {at}, misses it by "
                 f"{-here.limits[worst]:.3g}: widen the ranges, or ask for less"
@@ -307,10 +307,10 @@ class _OptimumSearch:
             status = str(reason)
         if active.any() and len(here.gradient):  # the value changes to first order with what the constraints hold
             error += float(np.abs(np.where(here.gradient == 0, 0.0, errors / self.slopes(best)) * here.gradient).sum())
-        spread: dict[str, float] = dict(zip(found, errors.tolist(), strict=True))
-        where = [f"{name} = {value:g}" for (name, value), edge in zip(found.items(), edges, strict=True) if edge]
+        spread: dict[str, float] = dict(zip(optimum, errors.tolist(), strict=True))
+        where = [f"{name} = {value:g}" for (name, value), edge in zip(optimum.items(), edges, strict=True) if edge]
         if self.timed is not None:
-            found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
+            optimum["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
             if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
                 where.append(f"t = {here.moment:g}")
         last, times = self.question.last, self.question.times
@@ -320,10 +320,10 @@ class _OptimumSearch:
         edge = f"{goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
         table = np.array([[*self.point(place).values()] for place in points])
         return Optimum(
-            self.question.model.name, self.name, self.sign < 0, found, spread, self.sign * here.value, error, bool(where),
+            self.question.model.name, self.name, self.sign < 0, optimum, spread, self.sign * here.value, error, bool(where),
             edge, (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
             tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
-            {key: value for key, value in stay.items() if key not in found},
+            {key: value for key, value in stay.items() if key not in optimum},
         )  # fmt: skip
 
     def at(self, place: Array, *, slopes: bool = True) -> _Seen:
@@ -386,10 +386,10 @@ class _OptimumSearch:
 
         if (self.at(start, slopes=False).limits < 0).any():  # and so everywhere in the scan
             logger.warning("no point of the scan keeps %s; looking for one", " and ".join(text for text, _ in self.limits))
-        kept = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
+        constraint = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
         optimum = minimize(
             lambda x: (self.at(x).value / size, self.at(x).gradient / size), start, jac=True, method="SLSQP",
-            constraints=[kept] if self.limits else (), bounds=[(0.0, 1.0)] * len(self.ranges),
+            constraints=[constraint] if self.limits else (), bounds=[(0.0, 1.0)] * len(self.ranges),
             options={"maxiter": 40, "ftol": 1e-13},
         )  # fmt: skip
         return np.clip(np.asarray(optimum.x), 0.0, 1.0)

@@ -75,18 +75,14 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
             f"the sweep has too many axes or values for one picture; sweep with {fixed} fixed, or use res.dataset"
         )
     if len(shown) * len(facets) == 1:
-        axes = new_axes(ways.ax)
-        _draw(result, data, long, shown[0], axes, ways)
-        return axes
+        return _draw(result, data, long, shown[0], new_axes(ways.ax), ways)
     if ways.ax is not None:
         if len(long) >= 2:
             raise UsageError(f"a sweep over two axes is drawn on given axes for one name at a time, got {', '.join(shown)}")
         family = {written(name, result.latex): (name, data) for name in shown}
-        _lines(result, data, long[0], family, ways.ax, "", ways)
-        plain(ways.ax, result, legend=len(shown))
-        return ways.ax
+        return _lines(result, data, long[0], family, ways.ax, "", ways)
     panels = make_panels(len(shown) * len(facets))
-    for axes, (name, facet) in zip(panels, [(name, facet) for name in shown for facet in facets], strict=True):
+    for axes, (name, facet) in zip(panels, itertools.product(shown, facets), strict=True):
         _draw(result, data.sel(facet), long[:2], name, axes, ways, data[name].values if facet else None)
         axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
     figure = panels[0].figure
@@ -100,43 +96,43 @@ def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
 
 
 def _moment(result: Result, at: float | None) -> xr.Dataset:
+    """Return a sweep at a time, the last one by default."""
+    if at is None:
+        return result.dataset.isel(t=-1, missing_dims="ignore")
     if "t" not in result.dataset.dims:
-        if at is not None:
-            raise UsageError(f"at={at:g}: the sweep of `{result.model}` has no time")
-        return result.dataset
+        raise UsageError(f"at={at:g}: the sweep of `{result.model}` has no time")
     times = result.dataset["t"].values
-    place = -1 if at is None else int(np.argmin(np.abs(times - at)))
-    if at is not None and abs(times[place] - at) > 1e-9 * max(1.0, abs(at)):
+    place = int(np.argmin(np.abs(times - at)))
+    if abs(times[place] - at) > 1e-9 * max(1.0, abs(at)):
         raise UsageError(f"at={at:g}: the sweep reports the times {', '.join(f'{moment:g}' for moment in times)}")
     return result.dataset.isel(t=place)
 
 
 def rows_and_columns(count: int) -> tuple[int, int]:
-    """Return how so many panels are laid out."""
+    """Return in how many rows and columns panels are laid out."""
     columns = min(count, 3 if count != 4 else 2)
     return -(-count // columns), columns
 
 
 def make_panels(count: int) -> Any:
-    """Return axes for so many pictures, in rows."""
+    """Return the axes of several panels, row by row."""
     rows, columns = rows_and_columns(count)
     size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
-    _, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for spare in made.ravel()[count:]:
+    panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1].ravel()
+    for spare in panels[count:]:
         spare.axis("off")
-    return made.ravel()[:count]
+    return panels[:count]
 
 
-def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways, every: Any = None) -> None:
+def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways, every: Any = None) -> Any:
     """Draw one quantity over one axis as a line, over two as a family of lines or as a map; ``every`` value has a colour."""
     when = f" at {setting('t', float(data['t']), result.latex)}" if "t" in data.coords else ""
     label = written(name, result.latex) + when
     if len(dims) == 1:
         _lines(result, data, dims[0], {ways.label: (name, data)}, axes, label, ways)
-        plain(axes, result, legend=1 if ways.label is not None else 0)
         if ways.label is None and "label" not in ways.style:
             tell_apart(axes, result, [(axes.lines[-1], name)])
-        return
+        return axes
     short = min(reversed(dims), key=lambda dim: data.sizes[dim]) if ways.x is None else dims[1]
     (other,) = (dim for dim in dims if dim != short)
     numbers = all(data[dim].dtype.kind in "fi" for dim in dims)
@@ -145,10 +141,8 @@ def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: An
     # values of a second axis that are drawn as lines
     if ways.kind == "lines" or not numbers or (ways.kind is None and data.sizes[short] <= 7):
         family = {_member(result, short, value): (name, data.sel({short: value})) for value in data[short].values}
-        _lines(result, data, other, family, axes, label, ways)
-        plain(axes, result, legend=len(family))
-    else:
-        _map(result, data, name, dims, axes, label, ways, every)
+        return _lines(result, data, other, family, axes, label, ways)
+    return _map(result, data, name, dims, axes, label, ways, every)
 
 
 def _member(result: Result, dim: str, value: Any) -> str:
@@ -157,7 +151,8 @@ def _member(result: Result, dim: str, value: Any) -> str:
 
 def _lines(
     result: Result, data: xr.Dataset, dim: str, family: dict[Any, tuple[str, xr.Dataset]], axes: Any, label: str, ways: Ways
-) -> None:
+) -> Any:
+    """Draw one line of each member of a family, over one axis of a sweep; a member without a name has no legend."""
     values = data[dim].values
     numbers = values.dtype.kind in "fi"
     places = values.astype(float) if numbers else np.arange(len(values))
@@ -180,24 +175,23 @@ def _lines(
     if not numbers:  # (the scale sets ticks of its own)
         axes.set_xticks(places, [str(value) for value in values], rotation=15)
     axes.set(xlabel=written(dim, result.latex), ylabel=label)
+    plain(axes, result, legend=len(family.keys() - {None}))
+    return axes
 
 
 def _map(
     result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways, every: Any = None
-) -> None:  # fmt: skip
+) -> Any:
     across, up = dims
     x, y = (data[dim].values.astype(float) for dim in dims)
     logs = [is_geometric(values) if asked is None else asked for values, asked in ((x, ways.logx), (y, ways.logy))]
     values = data[name].transpose(up, across).values
     known = np.isfinite(every) if every is not None and "norm" not in ways.style else np.zeros(1, dtype=bool)
     ends = {"vmin": float(every[known].min()), "vmax": float(every[known].max())} if known.any() else {}
-    picture = axes.pcolormesh(
-        edges_between(x, log=logs[0]), edges_between(y, log=logs[1]), values,
-        **{"cmap": SEQUENTIAL, "rasterized": True, **ends, **ways.style},
-    )  # fmt: skip
-    bad = data["status"].transpose(up, across).values != "ok" if "status" in data else np.zeros(values.shape, dtype=bool)
-    if bad.any():
-        rows, columns = np.nonzero(bad)
+    edges = (edges_between(centres, log=log) for centres, log in zip((x, y), logs, strict=True))
+    picture = axes.pcolormesh(*edges, values, **{"cmap": SEQUENTIAL, "rasterized": True, **ends, **ways.style})
+    rows, columns = np.nonzero(data["status"].transpose(up, across).values != "ok") if "status" in data else ([], [])
+    if len(rows):
         axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label=_MISSED)
     axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
     axes.set(xscale="log" if logs[0] else "linear", yscale="log" if logs[1] else "linear")
@@ -205,9 +199,10 @@ def _map(
         if not log and len(places) <= 6:  # the cells reach beyond them
             axis.set_ticks(places)
     axes.figure.colorbar(picture, ax=axes, label=label)
-    plain(axes, result, legend=4 if bad.any() else 0)
-    if bad.any():
+    plain(axes, result)
+    if len(rows):
         axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.15), fontsize=8)
+    return axes
 
 
 # Phase diagrams: boundaries as lines over one quantity in colours, the classes by name.
@@ -361,7 +356,7 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     families = {name: {*member_names(name, shape)} for name, shape in sizes.items()}
     if (families and result.kind == "fixed point") or {*names} & result.tables.keys():
         return plot_over_index(result, names, ways)
-    shown = [[it for it in result.shown if it in families[name]] if name in families else [name] for name in names]
+    shown = [[member for member in result.shown if member in families[name]] if name in families else [name] for name in names]
     names = tuple(itertools.chain(*shown))
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind in ("sweep", "diagram"):
@@ -369,15 +364,15 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
         raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
     for dims in (_CURVE, _KERNEL, _PATHS) if not names else ():
-        found = tuple(name for name in result.shown if result.dataset[name].dims == dims)
-        names = names or (found if dims == _CURVE else found[:1])
+        some = tuple(name for name in result.shown if result.dataset[name].dims == dims)
+        names = names or (some if dims == _CURVE else some[:1])
     return _plot(result, names or tuple(name for name in result.names if not result.dataset[name].dims), ways)
 
 
-def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
+def plot_together(results: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
     """Draw several results, by the names of their files, over each other, a panel for each quantity."""
 
-    there = {file: _over_one_axis(file, item) for file, item in found.items()}
+    there = {file: _over_one_axis(file, item) for file, item in results.items()}
     first, *others = there.values()
     common = [name for name, axis in first.items() if all(other.get(name) == axis for other in others)]
     if not set(names or common) <= set(common) or not common:
@@ -386,29 +381,29 @@ def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) 
         )
         raise UsageError(f"there is no {' and '.join(names) or 'quantity'} over the same axis in all files ({each})")
     shown = list(names) or common
-    words = differences(list(found.values()))
+    words = differences(list(results.values()))
     alike = len(set(words)) < len(words)  # (such as results of different tolerances)
     panels = make_panels(len(shown)) if len(shown) > 1 else [new_axes()]
     for name, axes in zip(shown, panels, strict=True):
-        for file, item in found.items():
+        for file, item in results.items():
             item.plot(name, ax=axes, **given, **({"label": file} if alike else {}))
         given.setdefault("logx", axes.get_xscale() == "log")  # the same in every panel
         if not axes.get_ylabel():
-            axes.set_ylabel(written(name, next(iter(found.values())).latex))
+            axes.set_ylabel(written(name, next(iter(results.values())).latex))
     return panels
 
 
-def _over_one_axis(file: str, item: Any) -> dict[str, str]:
+def _over_one_axis(file: str, result: Any) -> dict[str, str]:
     """Return what a saved result has over time, or over the one axis of a sweep, with that axis."""
-    kind = getattr(item, "kind", type(item).__name__)
+    kind = getattr(result, "kind", type(result).__name__)
     if kind == "Simulation":
-        return dict.fromkeys(item.names, "t")
+        return dict.fromkeys(result.names, "t")
     if kind not in ("sweep", "dynamics"):
         raise UsageError(f"{file}: solves in time, sweeps over one axis and simulations are drawn together, not a {kind}")
     if kind == "dynamics":
-        return {name: "t" for name in item.shown if item.dataset[name].dims == _CURVE}
-    long = [str(dim) for dim in item.dataset["status"].dims if item.dataset.sizes[dim] > 1]
-    return dict.fromkeys(item.shown, long[0]) if len(long) == 1 else {}
+        return {name: "t" for name in result.shown if result.dataset[name].dims == _CURVE}
+    long = [str(dim) for dim in result.dataset["status"].dims if result.dataset.sizes[dim] > 1]
+    return dict.fromkeys(result.shown, long[0]) if len(long) == 1 else {}
 
 
 def read_ways(**given: Any) -> Ways:

@@ -57,12 +57,12 @@ def setting(name: str, value: Any, latex: Mapping[str, str]) -> str:
 
 def differences(results: Sequence[Any]) -> list[str]:
     """Return of each result what it does not share with all others: its model, its settings; empty where they are alike."""
-    names = dict.fromkeys(name for result in results for name in result.params)
-    if several := len({result.model for result in results}) > 1:  # what only some of the models have does not compare
-        names = {name: None for name in names if all(name in result.params for result in results)}
-    differ = [name for name in names if len({str(result.params.get(name)) for result in results}) > 1]
-    told = ([setting(name, it.params[name], it.latex) for name in differ if name in it.params] for it in results)
-    return [", ".join([result.model] * several + words) for result, words in zip(results, told, strict=True)]
+    names = dict.fromkeys(name for r in results for name in r.params)
+    if several := len({r.model for r in results}) > 1:  # what only some of the models have does not compare
+        names = {name: None for name in names if all(name in r.params for r in results)}
+    differ = [name for name in names if len({str(r.params.get(name)) for r in results}) > 1]
+    told = ([setting(name, r.params[name], r.latex) for name in differ if name in r.params] for r in results)
+    return [", ".join([r.model] * several + words) for r, words in zip(results, told, strict=True)]
 
 
 def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> None:
@@ -90,7 +90,7 @@ def shared_title(axes: Any, results: Sequence[Any]) -> str:
     first, *others = results
     if any(other.model != first.model for other in others):
         return ""
-    same = {key: it for key, it in first.params.items() if others and all(other.params.get(key) == it for other in others)}
+    same = {key: v for key, v in first.params.items() if others and all(other.params.get(key) == v for other in others)}
     return settings_title(first.model, same, first.latex, axes)
 
 
@@ -363,8 +363,8 @@ def is_process(result: Result, name: str) -> bool:
 def weights_of(result: Result, name: str) -> Array:
     """Return the weights of a process's paths; each ensemble of paths has its own."""
     path = result.dataset[name].dims[0]
-    found = [item for key, item in result.dataset.coords.items() if str(key).startswith("weight") and item.dims == (path,)]
-    return np.asarray(found[0].values)
+    weights = [item for key, item in result.dataset.coords.items() if str(key).startswith("weight") and item.dims == (path,)]
+    return np.asarray(weights[0].values)
 
 
 def plot_paths(result: Result, name: str, ways: Ways) -> Any:

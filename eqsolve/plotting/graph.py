@@ -76,14 +76,14 @@ def _kind(system: System, head: Head) -> str:
 def _arrows(causality: Causality) -> list[tuple[int, int, str]]:
     """Return (source, reader, kind) once each; what is read in the same slice needs no arrow from the past."""
     place = {name: index for index, name in enumerate(causality.order)}
-    found: dict[tuple[int, int], set[str]] = {}
+    kinds_of: dict[tuple[int, int], set[str]] = {}
     for edge in causality.dependencies:
         kind = "history" if edge.kind == "slice" and edge.source == edge.reader else edge.kind
-        found.setdefault((place[edge.source], place[edge.reader]), set()).add(kind)
+        kinds_of.setdefault((place[edge.source], place[edge.reader]), set()).add(kind)
     arrows = []
-    for (source, reader), kinds in found.items():
-        kept = kinds - {"history"} if "slice" in kinds else kinds
-        arrows += [(source, reader, kind) for kind in STYLES if kind in kept]
+    for (source, reader), kinds in kinds_of.items():
+        drawn = kinds - {"history"} if "slice" in kinds else kinds
+        arrows += [(source, reader, kind) for kind in STYLES if kind in drawn]
     return arrows
 
 

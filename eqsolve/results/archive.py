@@ -78,17 +78,17 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
         Path(temporary).write_bytes(buffer.getvalue() + seal(buffer.getvalue()))
 
 
-def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
+def write_table(result: Any, path: str | os.PathLike[str], **at: Any) -> bool:
     """Write a table for other programs if the file's suffix says so; return whether it does."""
     check_name(path)
     if (suffix := Path(path).suffix.lower()) == ".nc":
         return False
     with atomic_path(path) as temporary:
         if suffix == ".json":
-            text = json.dumps(jsonable(found.json_object(**at)), indent=1, allow_nan=False)
+            text = json.dumps(jsonable(result.json_object(**at)), indent=1, allow_nan=False)
             Path(temporary).write_text(text + "\n", encoding="utf-8")
         else:
-            table = found.to_dataframe(**at)
+            table = result.to_dataframe(**at)
             table = table if table.index.names == [None] else table.reset_index()
             (table.to_csv if suffix == ".csv" else table.to_parquet)(temporary, index=False)
     return True

@@ -116,8 +116,8 @@ def width_limit(results: Sequence[Result]) -> Result:
 
 def derivative_keys(data: Mapping[Any, Any]) -> dict[tuple[str, str], str]:
     """Return the names of the derivatives among variables, by (value, parameter)."""
-    found = {str(key): entry.attrs for key, entry in data.items() if ALONG in entry.attrs}
-    return {(str(marks[OF]), str(marks[ALONG])): key for key, marks in found.items()}
+    attrs = {str(key): entry.attrs for key, entry in data.items() if ALONG in entry.attrs}
+    return {(str(marks[OF]), str(marks[ALONG])): key for key, marks in attrs.items()}
 
 
 def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray | None:
@@ -191,7 +191,7 @@ def interpolate(data: xr.Dataset, axis: str, x: Array) -> xr.Dataset:
     to = np.log if log else np.asarray  # where the axis is geometric, everything is over its logarithm
     for name, key in ((name, key) for (name, along), key in derivative_keys(data).items() if along == axis):
         dims, place = data[name].dims, data[name].dims.index(axis)
-        y, y_error, s, s_error = (np.moveaxis(data[it].values, place, 0) for it in (name, name + _ERROR, key, key + _ERROR))
+        y, y_error, s, s_error = (np.moveaxis(data[k].values, place, 0) for k in (name, name + _ERROR, key, key + _ERROR))
         scale = nodes.reshape(-1, *(1,) * (len(dims) - 1)) if log else 1.0  # d/d log x = x d/dx
         value, error = interpolate_with_slopes(to(x), to(nodes), (y, y_error), (scale * s, scale * s_error))
         variables |= {name: (dims, np.moveaxis(value, 0, place)), name + _ERROR: (dims, np.moveaxis(error, 0, place))}

@@ -316,8 +316,8 @@ class Result:
     @functools.cached_property
     def variables(self) -> Mapping[str, Any]:
         """Values, errors and derivatives by name, with ``dims``, ``values`` and ``attrs``."""
-        found = self.table.variables if isinstance(self.table, LabelledArrays) else self.table.data_vars
-        return {str(key): entry for key, entry in found.items()}
+        entries = self.table.variables if isinstance(self.table, LabelledArrays) else self.table.data_vars
+        return {str(key): entry for key, entry in entries.items()}
 
     @functools.cached_property
     def coords(self) -> Mapping[str, Any]:
@@ -327,7 +327,7 @@ class Result:
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        return tuple(key for key, it in self.variables.items() if not key.endswith(_ERROR) and ALONG not in it.attrs)
+        return tuple(key for key, entry in self.variables.items() if not key.endswith(_ERROR) and ALONG not in entry.attrs)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -387,12 +387,12 @@ class Result:
         if not (moment and name in data and data[name].dims[-1:] == ("t",) and data[name].ndim == 2):
             return self._asked("law")(name, *moment)
         path = data[name].dims[0]
-        along = {str(key): it.values for key, it in data.coords.items() if it.dims == (path,) and key != path}
+        along = {str(key): axis.values for key, axis in data.coords.items() if axis.dims == (path,) and key != path}
         weights = [along.pop(key) for key in [*along] if key.startswith("weight")]
         mass, parts = weights[-1] if weights else np.ones(data.sizes[path]), self._laws_at(*moment)
         values = [self._grid().interpolate(data[name].values, np.array([node]))[:, 0] for node, _ in parts]
-        made = np.array([np.concatenate(values), *(np.tile(item, len(parts)) for item in along.values())])
-        return Distribution((name, *along), made, np.concatenate([share * mass for _, share in parts]))
+        points = np.array([np.concatenate(values), *(np.tile(column, len(parts)) for column in along.values())])
+        return Distribution((name, *along), points, np.concatenate([share * mass for _, share in parts]))
 
     def _laws_at(self, moment: float) -> list[tuple[float, float]]:
         """Return the nodes, with shares, whose laws are mixed: rough paths are not interpolated."""
@@ -417,8 +417,8 @@ class Result:
         if axes := self.families.get(what):
             names = member_names(what, (*axes.values(),))
             return stack_family({name: xr.DataArray(self.derivative(name, parameter, **values)) for name in names}, what, axes)
-        found = read_derivative(self, what, parameter) if self.grid is not None or self.source is None else None
-        return float(self._asked("derivative")(what, parameter, **values)) if found is None else found
+        known = read_derivative(self, what, parameter) if self.grid is not None or self.source is None else None
+        return float(self._asked("derivative")(what, parameter, **values)) if known is None else known
 
     def _asked(self, question: str) -> Any:
         if (answer := getattr(self.source, question, None)) is not None:
@@ -446,15 +446,15 @@ class Result:
         """Return every function of one time at other times, by the method's own interpolant."""
         sampled = self._at(times, *(entry.dims for entry in self.variables.values() if entry.dims[-1:] == ("t",)))
         data = {name: (entry.dims, entry.values, entry.attrs) for name, entry in sampled.items() if name != "t"}
-        paths = {key: it for key, it in self.dataset.coords.items() if it.ndim == 1 and it.dims[0].startswith("path")}
+        paths = {key: axis for key, axis in self.dataset.coords.items() if axis.ndim == 1 and axis.dims[0].startswith("path")}
         return self._with_families(xr.Dataset(data, coords={"t": sampled["t"].values, **paths}))
 
-    def _with_families(self, found: xr.Dataset) -> xr.Dataset:
+    def _with_families(self, data: xr.Dataset) -> xr.Dataset:
         for name, axes in self.families.items():
             for end in ("", _ERROR):
-                if all(item + end in found for item in member_names(name, tuple(axes.values()))):
-                    found = found.assign({name + end: stack_family(found, name, axes, end)})
-        return found
+                if all(item + end in data for item in member_names(name, tuple(axes.values()))):
+                    data = data.assign({name + end: stack_family(data, name, axes, end)})
+        return data
 
     def _at(self, times: float | Iterable[float], *axes: tuple[str, ...]) -> dict[str, LabelledArray]:
         """Return what has some axes at other times, with errors and derivatives; and the times."""
@@ -534,32 +534,32 @@ class Result:
         self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None, *, nested: bool = True
     ) -> dict[str, Any]:
         """Return the result as plain numbers and texts, at given times or at the panel ends; families are ``nested`` lists."""
-        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
+        plain: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
         if self.message:
-            made["message"] = self.message
-        made["params"] = self.params
+            plain["message"] = self.message
+        plain["params"] = self.params
         if self.kind in _ON_GRIDS:
-            made |= self._grid_object()
+            plain |= self._grid_object()
         elif self.grid is not None:
             last = self.grid.edges[-1] * (1 + 1e-12)
             sampled = self._at(self.grid.edges if at is None else [t for t in at if t <= last], ("t",))
-            made["t"] = sampled["t"].values.tolist()
-            made |= values_and_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
+            plain["t"] = sampled["t"].values.tolist()
+            plain |= values_and_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
             if at2 is not None and self._of_dims("row", "column"):
                 pairs = [pair for pair in at2 if max(pair) <= last]
-                found = values_and_errors(self.at2(pairs), self._of_dims("row", "column"))
-                made["two_time"] = {"at": [list(pair) for pair in pairs], **found}
+                kernels = values_and_errors(self.at2(pairs), self._of_dims("row", "column"))
+                plain["two_time"] = {"at": [list(pair) for pair in pairs], **kernels}
         else:
-            made |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
+            plain |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
         for part in ("values", "errors") if nested else ():
             for name, axes in self.families.items():
                 shape = tuple(axes.values())
-                rows = [made[part].pop(item) for item in member_names(name, shape) if item in made[part]]
+                rows = [plain[part].pop(item) for item in member_names(name, shape) if item in plain[part]]
                 if rows:
-                    made[part][name] = np.array(rows).reshape(*shape, *np.shape(rows[0])).tolist()
-        made["stats"] = self.stats
-        made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
-        return made
+                    plain[part][name] = np.array(rows).reshape(*shape, *np.shape(rows[0])).tolist()
+        plain["stats"] = self.stats
+        plain["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
+        return plain
 
     def _derivative_object(self, data: Mapping[str, Any]) -> dict[str, Any]:
         keys = derivative_keys(self.variables)
@@ -626,8 +626,8 @@ class Result:
 
         data = self.dataset if at is None or self.grid is None else self.at(at)
         if self.kind in _ON_GRIDS or self.grid is not None:
-            kept = [key for key, item in data.data_vars.items() if self.kind in _ON_GRIDS or item.dims == ("t",)]
-            return data[kept].to_dataframe()
+            columns = [key for key, item in data.data_vars.items() if self.kind in _ON_GRIDS or item.dims == ("t",)]
+            return data[columns].to_dataframe()
         return pd.DataFrame([{str(key): item.item() for key, item in data.data_vars.items() if not item.dims}])
 
     def plot(
@@ -704,10 +704,10 @@ class PhaseDiagram(Result):
         return self.dataset.reset_coords()[[*short]].rename(short)
 
     def _grid_object(self) -> dict[str, Any]:
-        made = super()._grid_object()
-        made["points"]["class"] = self.classes.values.tolist()
-        made["boundaries"] = {str(key): it.values.tolist() for key, it in self.boundaries.items()}
-        return made
+        plain = super()._grid_object()
+        plain["points"]["class"] = self.classes.values.tolist()
+        plain["boundaries"] = {str(key): column.values.tolist() for key, column in self.boundaries.items()}
+        return plain
 
 
 def stack_family(data: Mapping[Any, xr.DataArray], name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
@@ -863,14 +863,14 @@ class Stationary(Result):
         """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
         if at2 is not None:
             raise UsageError(f"the result of `{self.model}` holds no two-time functions")
-        made = super().json_object(at=at, nested=nested)
+        plain = super().json_object(at=at, nested=nested)
         if lyapunov is not None:
-            made["lyapunov"], made["lyapunov_error"] = lyapunov
-        if "t" in made:
+            plain["lyapunov"], plain["lyapunov_error"] = lyapunov
+        if "t" in plain:
             single = values_and_errors(self.variables, self._of_dims())
-            made = {("tau" if key == "t" else key): value for key, value in made.items()}
-            made |= {"numbers": single["values"], "number_errors": single["errors"]}
-        return made
+            plain = {("tau" if key == "t" else key): value for key, value in plain.items()}
+            plain |= {"numbers": single["values"], "number_errors": single["errors"]}
+        return plain
 
 
 def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) -> Array:

@@ -159,7 +159,7 @@ class LongRun:
             raise UsageError(f"there is no phase diagram: {reason}; no stationary state: {why_not}")
         if lyapunov and why_not:
             raise UsageError(f"model `{model.name}` has no Lyapunov exponent: {why_not}")
-        resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit else []
+        resting = [*(head.name for head in limit.unknowns), *limit.observables] if limit else []
         wanted = [] if shown is None else [shown]
         demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
         states = not why_not and (lyapunov or limit is None or not set(wanted) <= set(resting))
@@ -170,14 +170,14 @@ class LongRun:
         """Return the fixed point near a start, or searched for, if its numbers are worth it."""
         assert self.limit is not None
         binder = binder_of(self.limit)
-        at = binder.read({name: it for name, it in settings.items() if name in self.limit.settable})
+        at = binder.read({name: value for name, value in settings.items() if name in self.limit.settable})
         program = binder.plan(at).program(FIXED_POINT)
-        found = solve_problem(program, at, start, scans=int(start is None))
-        unknowns = {item.name: found.values[item.name] for item in self.limit.unknowns}
+        solution = solve_problem(program, at, start, scans=int(start is None))
+        unknowns = {item.name: solution.values[item.name] for item in self.limit.unknowns}
         for name, value in unknowns.items():
-            if (error := found.errors[name]) > 1e-3 * abs(value) + 1e-12:
+            if (error := solution.errors[name]) > 1e-3 * abs(value) + 1e-12:
                 raise SolverError(f"it is not resolved: {name} = {value:.3g} ± {error:.1g}")
-        return found, unknowns
+        return solution, unknowns
 
     def stationary(self, settings: Record, options: Options) -> Any:
         assert self.system is not None
@@ -198,24 +198,24 @@ class LongRun:
                 self._state(record, self.stationary(settings, options))
         return record, None
 
-    def _rest(self, record: Record, found: FixedPointSolution, unknowns: Unknowns) -> None:
-        record |= {"values": dict(found.values), "errors": dict(found.errors), "unknowns": unknowns}
-        every = [values.get("stability", np.inf) for values in (found.values, *found.others)]
+    def _rest(self, record: Record, solution: FixedPointSolution, unknowns: Unknowns) -> None:
+        record |= {"values": dict(solution.values), "errors": dict(solution.errors), "unknowns": unknowns}
+        every = [values.get("stability", np.inf) for values in (solution.values, *solution.others)]
         if sum(value > 0 for value in every) > 1:
             record["class"] = "several fixed points"
-        elif abs(every[0]) <= found.errors.get("stability", 0.0):
+        elif abs(every[0]) <= solution.errors.get("stability", 0.0):
             record["message"] = "its stability is zero within its error"
         elif every[0] == np.inf:
             record |= {"class": "fixed point", "message": "its stability is not known"}
         else:
             record["class"] = "still" if every[0] > 0 else "not at rest"
 
-    def _age(self, record: Record, found: Any) -> None:
+    def _age(self, record: Record, result: Any) -> None:
         """Compare correlations after three waiting times, at lags like these."""
         waits, kinds = _LATE / 5 / np.array([16.0, 4.0, 1.0]), ("still", "fluctuating", "not decided", "aging")
-        values = [found.at2([(k * w, j * w) for w in waits]) for k, j in ((5, 4), (2, 1), (1, 1))]
+        values = [result.at2([(k * w, j * w) for w in waits]) for k, j in ((5, 4), (2, 1), (1, 1))]
         for name in (head.name for head in getattr(self.ages, "kernels", ()) if isinstance(head, Correlation)):
-            late, early, size = (it[name].values for it in values)
+            late, early, size = (sampled[name].values for sampled in values)
             left = early[1:] / early[:-1]
             record["values"][f"{name}_age"] = float(late[-1] - early[-1])
             record["errors"][f"{name}_age"] = 2e-3 * float(size[-1])
@@ -227,27 +227,27 @@ class LongRun:
                 said = f"{name}(tw + {waits[-1]:g}, tw) is {early[-1]:.4g} at tw = {waits[-1]:g} and"
                 record |= {"class": kind, "message": f"{said} {late[-1]:.4g} at tw = {4 * waits[-1]:g}"}
 
-    def _state(self, record: Record, found: Any) -> None:
+    def _state(self, record: Record, state: Any) -> None:
         def put(name: str, value: float, error: float) -> None:
             record["values"][name], record["errors"][name] = value, error
 
-        if found.grid is None:
-            record["message"] = "; ".join(filter(None, [record["message"], found.message]))
-            record |= {"class": "aging"} if found.status == "aging" else {}
+        if state.grid is None:
+            record["message"] = "; ".join(filter(None, [record["message"], state.message]))
+            record |= {"class": "aging"} if state.status == "aging" else {}
             if self.limit is None and self.gaussian:
-                value, error = rest_of(self.system, found.params)
+                value, error = rest_of(self.system, state.params)
                 put("stability", value, error)
                 record |= {"class": "not at rest"} if value < -error else {}
             return
-        for name in found.names:
-            entries = (found.variables[name + end] for end in ("", "_error"))
-            put(f"{name}0" if found.variables[name].dims else name, *(float(it.values.flat[0]) for it in entries))
-        moves = not found.source.still
-        if self.limit is None and self.gaussian and np.isfinite(found.source.stability):
-            put("stability", found.source.stability, 1e-9)
-        record |= {"class": "fluctuating" if moves else "still", "message": found.message}
+        for name in state.names:
+            entries = (state.variables[name + end] for end in ("", "_error"))
+            put(f"{name}0" if state.variables[name].dims else name, *(float(array.values.flat[0]) for array in entries))
+        moves = not state.source.still
+        if self.limit is None and self.gaussian and np.isfinite(state.source.stability):
+            put("stability", state.source.stability, 1e-9)
+        record |= {"class": "fluctuating" if moves else "still", "message": state.message}
         if self.exponents:
-            value, error = found.lyapunov()
+            value, error = state.lyapunov()
             put("lyapunov", value, error)
             if moves and value > error:
                 record |= {"class": "chaotic", "message": ""}
@@ -267,8 +267,8 @@ class LongRun:
                 return self.stationary(at, options).lyapunov()
             if self.limit is None:
                 return rest_of(self.system, at)
-            found, _ = self.fixed_point(at, unknowns)
-            return found.values["stability"], found.errors["stability"]
+            solution, _ = self.fixed_point(at, unknowns)
+            return solution.values["stability"], solution.errors["stability"]
 
         along, kind = edge
         with recorded(**_BEGIN) as record:
@@ -302,14 +302,14 @@ class _Diagram(GridRun):
 
     def find_edges(self) -> None:
         """Try points without a fixed point again from neighbours; list where the class changes."""
-        records, beside = self.records, []
+        records, neighbours = self.records, []
         for place, axis in enumerate(self.axes):
             lines = np.moveaxis(self.cells, place, -1)
             pairs = np.stack([lines[..., :-1].ravel(), lines[..., 1:].ravel()], axis=1).tolist()
-            beside += [(axis.name, *pair) for one in pairs for pair in (one, one[::-1])]
-        waiting = set(beside)
+            neighbours += [(axis.name, *pair) for one in pairs for pair in (one, one[::-1])]
+        waiting = set(neighbours)
         known = {index for index, record in records.items() if record["unknowns"]}
-        while ready := {it for it in waiting if it[1] in known and it[2] not in known}:
+        while ready := {pair for pair in waiting if pair[1] in known and pair[2] not in known}:
             waiting -= ready
             for _, start, index in sorted(ready):
                 if index not in known:
@@ -318,7 +318,7 @@ class _Diagram(GridRun):
                     if record["unknowns"]:
                         records[index] = record
                         known.add(index)
-        for along, here, there in beside:
+        for along, here, there in neighbours:
             ranks = [(not records[k]["unknowns"], k) for k in (here, there)]
             if ranks[0] < ranks[1] and (kind := _kind(records[here], records[there])):
                 self.edges.append((along, kind, here, there))
@@ -328,15 +328,15 @@ class _Diagram(GridRun):
         from scipy.ndimage import label
 
         records = [self.records[index] for index in range(self.cells.size)]
-        undecided = np.array([not it["unknowns"] and it["class"] == "not decided" for it in records])
+        undecided = np.array([not record["unknowns"] and record["class"] == "not decided" for record in records])
         regions = label(undecided.reshape(self.cells.shape))[0].ravel()
         ways: dict[int, dict[str, str]] = {}
         rows: list[Record] = []
         for index, (along, kind, here, there) in enumerate(self.edges, self.cells.size):
-            if "along" in (found := self.records[index]):
-                rows.append({**self.points[here].settings, **found})
+            if "along" in (boundary := self.records[index]):
+                rows.append({**self.points[here].settings, **boundary})
                 if kind == "ends" and (region := max(regions[[here, there]])):
-                    ways.setdefault(region, {})[found["kind"]] = f"{along} = {found[along]:.6g}"
+                    ways.setdefault(region, {})[boundary["kind"]] = f"{along} = {boundary[along]:.6g}"
         for record, region in zip(records, regions, strict=True):
             if not (ends := ways.get(region)):
                 continue
@@ -386,14 +386,14 @@ def _end_of(
     """
     first, before, was, beyond = values, here, values, outside
     for _ in range(60):  # halves of the interval, and a few searches
-        sizes = [(abs(was[name]), abs(it)) for name, it in values.items() if it and was[name]]
+        sizes = [(abs(was[name]), abs(value)) for name, value in values.items() if value and was[name]]
         sizes += [(1 / old, 1 / now) for old, now in sizes]
         ends = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
         ahead_of = [place for place in ends if (place - here) * (outside - place) > 0]
         zeros = sorted((abs(place - here), place) for place in ahead_of)
         inside = [place for far, place in zeros if far < abs(beyond - here)]
         guess = inside[-1] if inside else None
-        ratios = [abs(values[name] / it) for name, it in first.items() if it]
+        ratios = [abs(values[name] / value) for name, value in first.items() if value]
         how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
         narrow = abs(beyond - here) <= width
         trial, ahead = (beyond if narrow else (here + beyond) / 2), values
@@ -402,10 +402,10 @@ def _end_of(
         if guess is not None and not narrow:  # as powers of the distance to the guess
             trial = here + 0.9 * (guess - here)
             power = np.log(0.1) / np.log((guess - here) / (guess - before))
-            grown = {name: it / was[name] for name, it in values.items() if it * was[name] > 0}
-            ahead = {name: it * grown.get(name, 1.0) ** power for name, it in values.items()}
+            grown = {name: value / was[name] for name, value in values.items() if value * was[name] > 0}
+            ahead = {name: value * grown.get(name, 1.0) ** power for name, value in values.items()}
         try:
-            found = solve(trial, None if narrow else ahead)
+            there = solve(trial, None if narrow else ahead)
         except SolverError:
             beyond = trial
             if narrow or (how != "ends" and zeros and abs(beyond - here) < 0.1 * zeros[-1][0]):
@@ -414,7 +414,7 @@ def _end_of(
             continue
         if trial == outside:
             raise SolverError("there is a fixed point at both ends")
-        before, was, here, values = here, values, trial, found
+        before, was, here, values = here, values, trial, there
         beyond = outside if narrow else beyond  # the search has found more
     else:
         raise SolverError(f"it cannot be followed beyond {here:.6g}")

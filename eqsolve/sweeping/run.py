@@ -75,12 +75,12 @@ def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
     if not axes:
         raise UsageError(f"a sweep needs at least one axis: {_EXAMPLE}")
     given: dict[str, list[Any]] = {
-        str(name): read_text(f"axis `{name}`", it) if isinstance(it, str) else list(it if is_axis(it) else [it])
-        for name, it in axes.items()
+        str(name): read_text(f"axis `{name}`", value) if isinstance(value, str) else list(value if is_axis(value) else [value])
+        for name, value in axes.items()
     }
     if (points := math.prod(map(len, given.values()))) > _MOST_POINTS:
         raise UsageError(f"the grid has {points} points, more than {_MOST_POINTS}")
-    return tuple(_axis(model, name, values) for name, values in given.items())
+    return tuple(_axis(model, name, value) for name, value in given.items())
 
 
 def _axis(model: Model, name: str, given: list[Any]) -> Axis:
@@ -225,7 +225,7 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
 
     ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
     """
-    handed, by_name = None, isinstance(start, Mapping)
+    source, by_name = None, isinstance(start, Mapping)
     first, warm_start = (start, None) if by_name else (None, start)
     with recorded(status="failed") as record:
         try:
@@ -233,11 +233,11 @@ def solve_point(model: Model, settings: Mapping[str, Any], options: Options, sta
             if result.status == "interrupted":  # which ends the sweep; the point is solved when it goes on
                 raise KeyboardInterrupt
             record |= {"status": result.status, "message": result.message}
-            handed = result.source if model.kind != "FixedPoint" else None
+            source = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
             result, record["message"] = getattr(error, "partial", None), str(error)
         record |= {} if result is None else _numbers(result, options.at)
-    return record, handed
+    return record, source
 
 
 def _numbers(result: Result, at: Any) -> Record:
@@ -358,7 +358,7 @@ def grid_of(
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
     more = {name: value for name, value in parameters.items() if is_axis(value)}
-    fixed = {**(params or {}), **{name: it for name, it in parameters.items() if name not in more}}
+    fixed = {**(params or {}), **{name: value for name, value in parameters.items() if name not in more}}
     if axes is not None and (twice := sorted(set(axes) & set(more))):
         raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
     grid = read_axes(model, {**(axes or {}), **more})
@@ -437,33 +437,33 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
         return None
     try:
-        found = open_result(out)
+        result = open_result(out)
     except UsageError:  # no result, or a damaged one: it is written anew
         return None
-    if not isinstance(found, Result) or "sweep" not in found.provenance:
+    if not isinstance(result, Result) or "sweep" not in result.provenance:
         return None
-    there = found.provenance["sweep"]
+    there = result.provenance["sweep"]
     if there != identity:
-        logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, _differences(there, identity))
+        logger.warning("%s holds another %s (%s); it will be replaced", out, result.kind, _differences(there, identity))
         return None
-    again = f", of which {_failed(found)} points failed: they are solved again"
-    told = again if _failed(found) else " already, nothing is solved; remove it to solve again"
-    logger.log(NOTE, "%s holds this %s%s", out, found.kind, told)
-    return found
+    again = f", of which {_failed(result)} points failed: they are solved again"
+    what = again if _failed(result) else " already, nothing is solved; remove it to solve again"
+    logger.log(NOTE, "%s holds this %s%s", out, result.kind, what)
+    return result
 
 
-def _failed(found: Result) -> int:
-    return int(found.stats.get("failed", 0)) if found.kind == "sweep" else 0
+def _failed(result: Result) -> int:
+    return int(result.stats.get("failed", 0)) if result.kind == "sweep" else 0
 
 
-def _solved(found: Result) -> dict[int, Record]:
-    flat = found.dataset.stack(_point=found.dataset["status"].dims)
-    marks = {key: pair for pair, key in derivative_keys(found.dataset).items()}
+def _solved(result: Result) -> dict[int, Record]:
+    flat = result.dataset.stack(_point=result.dataset["status"].dims)
+    marks = {key: pair for pair, key in derivative_keys(result.dataset).items()}
     records = {}
     for index in np.flatnonzero(flat["status"].values != "failed"):
         one = flat.isel(_point=index)
         about = {"status": str(one["status"].item()), "message": str(one["message"].item()), "seconds": float(one["seconds"])}
-        records[int(index)] = {**about, **values_and_errors(one, (*found.names, *marks)), "marks": marks}
+        records[int(index)] = {**about, **values_and_errors(one, (*result.names, *marks)), "marks": marks}
     return records
 
 
@@ -493,7 +493,7 @@ class GridRun:
         if journal is not None:
             for index, record in self.records.items():
                 journal.write(index, record)
-            self.records = {index: it for index, it in journal.done.items() if index < self.total} | self.records
+            self.records = {index: record for index, record in journal.done.items() if index < self.total} | self.records
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
         if executor is None and workers == 1:
@@ -544,8 +544,8 @@ class GridRun:
                         if index not in self.records:
                             heapq.heappush(ready, (-waiting[index], index))
         except BrokenExecutor as error:
-            kept = "" if self.journal is None else f"; {len(self.records)} of {self.total} points are kept, run it again"
-            raise SolverError(f"the executor broke down ({error}){kept}") from None
+            rest = "" if self.journal is None else f"; {len(self.records)} of {self.total} points are kept, run it again"
+            raise SolverError(f"the executor broke down ({error}){rest}") from None
         finally:
             for future in under_way:
                 future.cancel()
@@ -558,10 +558,10 @@ class GridRun:
                 start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
-    def _finish(self, point: SweepPoint, record: Record, handed: Any) -> None:
+    def _finish(self, point: SweepPoint, record: Record, source: Any) -> None:
         self.records[point.index] = record
-        if handed is not None and any(index not in self.records for index in self.after.get(point.index, ())):
-            self.starts[point.index] = handed
+        if source is not None and any(index not in self.records for index in self.after.get(point.index, ())):
+            self.starts[point.index] = source
         if point.before is not None and all(index in self.records for index in self.after[point.before]):
             self.starts.pop(point.before, None)
         if self.journal is not None:
@@ -648,11 +648,11 @@ class Journal(Checkpoint):
     def __exit__(self, error: Any, *_: object) -> None:
         self.close(remove=error is None)
 
-    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
-        if found != identity:
+    def _compare(self, there: dict[str, Any], identity: dict[str, Any]) -> None:
+        if there != identity:
             raise UsageError(
                 f"{str(self.path)!r} keeps the points of another unfinished sweep "
-                f"({_differences(found.get('sweep'), identity['sweep'])}); remove it, or name another file"
+                f"({_differences(there.get('sweep'), identity['sweep'])}); remove it, or name another file"
             )
 
     def write(self, index: int, record: Record) -> None:

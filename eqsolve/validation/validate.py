@@ -82,8 +82,8 @@ class Comparison:
     def relative_bias(self) -> float:
         """The largest bias beyond its noise, as a fraction of the theory."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.sqrt(np.maximum(self.bias**2 - self.bias_error**2, 0.0)) / np.abs(self.theory)
-        return float(np.max(found, where=np.isfinite(found), initial=0.0))
+            shares = np.sqrt(np.maximum(self.bias**2 - self.bias_error**2, 0.0)) / np.abs(self.theory)
+        return float(np.max(shares, where=np.isfinite(shares), initial=0.0))
 
     @property
     def most_sensitive(self) -> int:
@@ -191,7 +191,9 @@ class Validation:
         """Return both sides as a pandas table, one row per observable and time."""
         import pandas as pd
 
-        tables = {name: pd.DataFrame({p: getattr(it, p) for p in _ARRAYS}, self.t) for name, it in self.observables.items()}
+        tables = {
+            name: pd.DataFrame({part: getattr(c, part) for part in _ARRAYS}, self.t) for name, c in self.observables.items()
+        }
         table = pd.concat(tables, names=["observable", "t"])
         return table if self.t is not None else table.droplevel("t")
 
@@ -470,15 +472,15 @@ def validate(
             model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, report, wanted, region, device
         )
         if isinstance(model, System | Flow):
-            made = task.dynamics(at, t_max)
+            validation = task.dynamics(at, t_max)
         elif isinstance(model, FixedPoint):
-            made = task.estimator() if estimator else task.fixed_point(t_max)
+            validation = task.estimator() if estimator else task.fixed_point(t_max)
         else:
-            made = task.rate()
-    made.stats["seconds"] = time.perf_counter() - started
-    for warning in made.warnings:
+            validation = task.rate()
+    validation.stats["seconds"] = time.perf_counter() - started
+    for warning in validation.warnings:
         logger.warning("%s: %s", model.name, warning)
-    return made
+    return validation
 
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
@@ -494,10 +496,10 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
             f"model `{model.name}` names no microscopic model to compare it with; declare it with flow='its_flow', "
             "or give flow= (--flow); docs/microscopic.md says how a Flow is written, `eqsolve list` shows those there are"
         )
-    found = read_model(name, "flow")
-    if not isinstance(found, Flow):
-        raise UsageError(f"model `{model.name}` names `{found.name}` as its flow, which is a {found.kind}; expected a Flow")
-    return found
+    flow = read_model(name, "flow")
+    if not isinstance(flow, Flow):
+        raise UsageError(f"model `{model.name}` names `{flow.name}` as its flow, which is a {flow.kind}; expected a Flow")
+    return flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -602,19 +604,19 @@ class _Task:
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
             small = None if half is None else half.values[name][:, 1]
             compared[name] = _number(theory, name, moving, runs[:, 1], small)
-        made = self._package(compared, (large.d, large.n, large.data), notes, theory)
+        validation = self._package(compared, (large.d, large.n, large.data), notes, theory)
         names = () if variable is None else theory.law(variable).names
         if not names or any(name not in large.snapshots[0][-1] for name in names):
-            return made
+            return validation
         sizes = [large] if half is None else [half, large]
-        kept = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]
-        return self._with_law(made, theory, kept)
+        samples = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]
+        return self._with_law(validation, theory, samples)
 
-    def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
+    def _with_law(self, validation: Validation, theory: Result, runs: list[Distribution]) -> Validation:
         """Return a validation with the law of a variable on both sides; the largest size comes last."""
         law: Any = theory.law(runs[0].names[0])
         distance = distances_at_rest(law, runs, self.seeds)
-        return replace(made, wasserstein=distance, laws=(law, runs[-1]), law_picture=picture_laws(law, runs[-1]))
+        return replace(validation, wasserstein=distance, laws=(law, runs[-1]), law_picture=picture_laws(law, runs[-1]))
 
     def estimator(self) -> Validation:
         """Compare a fixed point with the estimator it describes, which it declares by ``minimises=``."""
@@ -628,8 +630,8 @@ class _Task:
         compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
         sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
-        made = self._package(compared, sizes, [], theory)
-        return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
+        validation = self._package(compared, sizes, [], theory)
+        return self._with_law(validation, theory, [rough, law]) if law.names[0] in self.model.variables else validation
 
     def rate(self) -> Validation:
         theory = solve(self.model, region=self.region, params=self._own())
@@ -647,17 +649,17 @@ class _Task:
         times: Array | None = None, distance: dict[str, Any] | None = None, order: float = 1.0,
     ) -> Validation:  # fmt: skip
         count = sum(values[0].size for values in compared.values())
-        made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
+        comparisons = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
         if times is None:  # no other times to say how large a bias is usual: other observables do
-            usual = max((item.relative_bias for item in made.values()), default=0.0)
-            made = {name: compare(*values, count=count, order=order, usual=usual) for name, values in compared.items()}
-        verdicts = [item.verdict for item in made.values()]
+            usual = max((item.relative_bias for item in comparisons.values()), default=0.0)
+            comparisons = {name: compare(*values, count=count, order=order, usual=usual) for name, values in compared.items()}
+        verdicts = [item.verdict for item in comparisons.values()]
         verdict = next((word for word in (DISAGREES, UNDECIDED) if word in verdicts), AGREES)
         spread = {name: values[2] for name, values in compared.items()}
         d, n, data = size
         return Validation(
-            self.model.name, theory.kind, verdict, made, dict(theory.params), d, n, self.seeds, data, theory, times, distance,
-            tuple(dict.fromkeys(notes)), spread,
+            self.model.name, theory.kind, verdict, comparisons, dict(theory.params), d, n, self.seeds, data, theory, times,
+            distance, tuple(dict.fromkeys(notes)), spread,
         )  # fmt: skip
 
 
