@@ -45,7 +45,8 @@ from eqsolve.plotting.curves import (
     written,
 )
 from eqsolve.results.derivatives import derivative_keys, interpolate, is_geometric
-from eqsolve.results.result import Distribution, Result
+from eqsolve.results.distribution import Distribution
+from eqsolve.results.result import Result
 
 # --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
 

@@ -32,7 +32,8 @@ from eqsolve.passes.forms.structure import bind_routed, bind_singularity, check_
 from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.progress import part_of, watching
 from eqsolve.results.archive import save, write_table
-from eqsolve.results.result import Distribution, Result, midpoints
+from eqsolve.results.distribution import Distribution, midpoints
+from eqsolve.results.result import Result
 from eqsolve.results.words import TELLING, jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
