@@ -86,7 +86,7 @@ def _solve(state: PageState, model: Model, request: Mapping[str, Any], progress:
 
 
 def _asked(model: Model, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides a solve beside the settings: the tolerance, the last time or an axis."""
+    """Return what decides a solve, apart from the settings: the tolerance, the last time or an axis."""
     if model.kind in about.TIMED:
         return {"t_max": _number(request.get("t_max"), "t_max"), "rtol": _rtol(request)}
     return {"over": _texts(request, "over"), "rtol": _rtol(request)}
@@ -154,7 +154,7 @@ def run_related(state: PageState, model: Model, request: Mapping[str, Any], prog
 
 
 def run_finite(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return finite-size runs beside the theory, and whether they agree."""
+    """Return finite-size runs with the theory, and whether they agree."""
     from eqsolve.validation.validate import validate
 
     asked: dict[str, Any] = {name: _number(request.get(name), name) for name in ("d", "seeds")}

@@ -1,4 +1,4 @@
-"""Figures: one analysis file each, found like models are; numbers cached by content, beside captions.
+"""Figures: one analysis file each, found like models are; numbers cached by content, with captions.
 
 An analysis file defines
 

@@ -151,7 +151,7 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
         ratios = [np.abs(data[name].values).max(initial=0.0) / size for name, size in largest.items() if size]
         if not ratios:
             return 0.0
-        # the step of a central difference, relative to what moves the most beside its own size
+        # the step of a central difference, relative to what moves the most of its own size
         step = EPSILON ** (1 / 3) * float(min(filter(None, ratios), default=1.0))
         up, down = (read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0))
         return (up - down) / (2 * step)
@@ -227,7 +227,7 @@ class Fit:
     status
         "ok", or that the budget was spent before the search came to its end.
     sets
-        The sets of data with the model beside them; ``data``, ``curves``, ``sigmas`` and ``lines`` are those of the first.
+        The sets of data with the model at their times; ``data``, ``curves``, ``sigmas`` and ``lines`` are those of the first.
     """
 
     model: str
@@ -515,8 +515,7 @@ class _Set:
         if self.data.draws == 1:
             return jacobian.T @ jacobian
         every = np.hstack([self.data.values[name] for name in self.data.names])
-        off = ((every - every.mean(axis=0)) / self.sigmas) @ jacobian
-        return off.T @ off / (len(off) - 1) / len(off)
+        return np.atleast_2d(np.cov((every / self.sigmas) @ jacobian, rowvar=False)) / len(every)
 
     def told(self, point: Array, scale: float) -> FitSet:
         there, names, times = self.at(point), self.data.names, self.data.times

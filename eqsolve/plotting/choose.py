@@ -464,10 +464,10 @@ def plot_law(
     atoms = [(value, mass) for value, mass in law.atoms(variable) if mass > 1e-3]
     if 0 < len(atoms) <= 64:
         places, masses = zip(*atoms, strict=True)
-        beside = axes.twinx()
-        beside.vlines(places, 0, masses, colors=colour, linewidth=2)
-        beside.plot(places, masses, "o", color=colour)
-        beside.set(ylim=(0, 1.05), ylabel="probability of atoms")
+        right = axes.twinx()
+        right.vlines(places, 0, masses, colors=colour, linewidth=2)
+        right.plot(places, masses, "o", color=colour)
+        right.set(ylim=(0, 1.05), ylabel="probability of atoms")
     axes.set(xlabel=written(variable, {}), ylabel="density", yscale="log" if logy else "linear")
     axes.spines[["top"]].set_visible(False)
     return axes

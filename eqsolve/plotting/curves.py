@@ -72,21 +72,21 @@ def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> None
     words = differences([item for item, _ in held])
     if not any(words):
         return
-    shown = {name for _, those in held for _, name in those}
-    for (item, those), text in zip(held, words, strict=True):
-        for line, name in those:
-            line.set_label(text if len(shown) == 1 else f"{written(name, item.latex)}, {text}")
+    shown = {name for _, own in held for _, name in own}
+    for (other, own), text in zip(held, words, strict=True):
+        for line, name in own:
+            line.set_label(text if len(shown) == 1 else f"{written(name, other.latex)}, {text}")
     axes.set_title(shared_title(axes, [item for item, _ in held]), fontsize=TITLE_SIZE)
-    add_legend(axes, beside=sum(len(those) for _, those in held) > 3)
+    add_legend(axes, outside=sum(len(own) for _, own in held) > 3)
 
 
-def add_legend(axes: Any, *, beside: bool) -> None:
-    """Add a legend without a frame: where there is room, or beside the axes."""
-    axes.legend(frameon=False, **({"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {}))
+def add_legend(axes: Any, *, outside: bool) -> None:
+    """Add a legend without a frame: where there is room, or right of the axes."""
+    axes.legend(frameon=False, **({"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if outside else {}))
 
 
 def shared_title(axes: Any, results: Sequence[Any]) -> str:
-    """Return the model of results beside other lines, and the settings that they share."""
+    """Return the model of results on the same axes, and the settings that they share."""
     first, *others = results
     if any(other.model != first.model for other in others):
         return ""
@@ -163,9 +163,9 @@ def new_axes(axes: Any = None) -> Any:
 
 
 def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
-    """Finish a drawing: no frame, a legend beside more than three lines, the settings as the title."""
+    """Finish a drawing: no frame, a legend right of more than three lines, the settings as the title."""
     if legend:
-        add_legend(axes, beside=legend > 3)
+        add_legend(axes, outside=legend > 3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title_of(result, axes), fontsize=TITLE_SIZE)
 
@@ -386,7 +386,7 @@ def plot_paths(result: Result, name: str, ways: Ways) -> Any:
     axes.plot(times, mean, color=COLOURS[1], lw=LINE, label=ways.label or "mean")
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
     axes.set(xlim=(axis.first, axis.last), xlabel=written("t", result.latex), ylabel=written(name, result.latex))
-    plain(axes, result, legend=4)  # beside the bands
+    plain(axes, result, legend=4)  # outside, as the bands fill the axes
     return axes
 
 

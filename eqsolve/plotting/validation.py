@@ -70,7 +70,7 @@ def plot_simulation(runs: Simulation, names: tuple[str, ...], **given: Any) -> A
         head = f"{runs.model}: d = {runs.d}, n = {runs.n}, {runs.seeds} draw{'s' if runs.seeds > 1 else ''}"
         axes.set_title(settings_title(head, runs.params, runs.latex, axes), fontsize=TITLE_SIZE)
     axes.spines[["top", "right"]].set_visible(False)
-    add_legend(axes, beside=len(axes.get_legend_handles_labels()[1]) > 4)
+    add_legend(axes, outside=len(axes.get_legend_handles_labels()[1]) > 4)
     return axes
 
 

@@ -1,4 +1,4 @@
-"""Result files: netCDF with one JSON record beside the values. Reading one never runs code from it."""
+"""Result files: netCDF with the values and one JSON record of what they are. Reading one never runs code."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance"
 
 
 def save(
-    result: Result, path: str | os.PathLike[str], *, beside: xr.Dataset | None = None, more: dict[str, Any] | None = None
+    result: Result, path: str | os.PathLike[str], *, also: xr.Dataset | None = None, more: dict[str, Any] | None = None
 ) -> None:
     """Write a netCDF file that plain xarray opens too; the file appears whole or not at all.
 
-    ``beside`` are further values, ``more`` further entries of the record, of what holds the result.
+    ``also`` are further values, ``more`` further entries of the record, of a validation that holds the result.
     """
     dataset = result.dataset.copy()
     record = {name: getattr(result, name) for name in (*_FIELDS, "latex", "families")} | (more or {})
@@ -54,7 +54,7 @@ def save(
     record["kernels"] = [name for name in result.names if dataset[name].dims == ("row", "column")]
     if result.rows is not None:
         dataset[_ROWS] = (_ROWS + "bytes", np.frombuffer(b"".join(_STORE.pack(result.rows)), np.uint8))
-    write_dataset(dataset if beside is None else dataset.merge(beside), record, path)
+    write_dataset(dataset if also is None else dataset.merge(also), record, path)
 
 
 def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *TABLES)) -> None:

@@ -1,6 +1,6 @@
 """Derivatives along parameters in a result: which of its values they are, and how they are read.
 
-In the dataset a derivative stands beside the values, its attributes saying of what it is (``derivative_of``) and along what
+In the dataset a derivative is a variable of its own, its attributes saying of what it is (``derivative_of``) and along what
 (``along``); its error stands under the same name with ``_error``.
 """
 
@@ -68,14 +68,14 @@ def with_scalar_derivatives(result: Result, table: Mapping[str, Mapping[str, tup
     return replace(result, table=data)
 
 
-def with_differences(result: Result, parameter: str, step: float, beside: Sequence[Result]) -> Result:
+def with_differences(result: Result, parameter: str, step: float, moved: Sequence[Result]) -> Result:
     """Return a result with derivatives along a parameter from four others, at −step, −step/2, step/2 and step.
 
     Two central differences are extrapolated; the error is what that changes, and what errors of the values make of it.
     """
     data = result.dataset.copy(deep=False)
     nodes = None if result.grid is None else result.grid.nodes
-    tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in beside]  # type: ignore[union-attr]
+    tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in moved]  # type: ignore[union-attr]
     for name in result.names:
         if data[name].dims in ((), ("t",)) and all(name in table for table in tables):
             values, errors = ([table[name + end].values for table in tables] for end in ("", _ERROR))

@@ -42,7 +42,7 @@ class _Evaluation:
 
     # --- combining
     def part(self, expr: Expr) -> Part:
-        """Evaluate an expression: its nodes first, then what is left, pointwise."""
+        """Evaluate an expression: its nodes first, then the function of them, pointwise."""
         for node in expr.atoms(Resp, InverseValue, Derivative):
             raise UsageError(f"`{node}` cannot be evaluated afterwards; declare it in observables= and solve again")
         if loose := [item for item in expr.free_symbols - set(self.moments) if type(item) is Symbol]:

@@ -1,4 +1,4 @@
-"""`Result`: labelled values with an error beside each, what was solved, how, and how well."""
+"""`Result`: labelled values, each with its error, what was solved, how, and how well."""
 
 from __future__ import annotations
 
@@ -646,7 +646,11 @@ class Stationary(Result):
 
 
 def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) -> Array:
-    """Return ∫ f(|τ|) cos ωτ dτ of a function on the panels, exactly for what their polynomials are; or the sum over steps."""
+    """Return ∫ f(|τ|) cos ωτ dτ of a function on the panels, exactly for what their polynomials are; or the sum over steps.
+
+    Filon's quadrature in Legendre polynomials, whose transforms are spherical Bessel functions (Bakhvalov & Vasil'eva, USSR
+    Comput. Math. Math. Phys. 8, 241 (1968)).
+    """
     if step is not None:
         weights = np.where(np.arange(len(values)) > 0, 2.0, 1.0) * step
         return np.asarray(np.cos(np.multiply.outer(omega, grid.nodes)) @ (weights * values))

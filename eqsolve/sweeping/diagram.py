@@ -70,7 +70,7 @@ def phase_diagram(
         Relative tolerance of stationary states, as in ``stationary``.
     {options: budget}
     workers, out, progress, params, **parameters
-        As in ``sweep``: a diagram that was stopped goes on from the points kept beside ``out``.
+        As in ``sweep``: a diagram that was stopped goes on from the points kept next to ``out``.
     """
     began = time.perf_counter()
     assert isinstance(model, Model)

@@ -223,7 +223,7 @@ def recorded(**begin: Any) -> Iterator[Record]:
 def solve_point(model: Model, settings: Mapping[str, Any], options: Options, start: Any = None) -> tuple[Record, Any]:
     """Solve one point, and return it with what a neighbour may start from; a failure is a record too, with its reason.
 
-    ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
+    ``start`` are values of a fixed point's unknowns, or the source of a neighbour's result, for a warm start.
     """
     source, by_name = None, isinstance(start, Mapping)
     first, warm_start = (start, None) if by_name else (None, start)
@@ -291,9 +291,9 @@ def sweep(
     workers
         Where no executor is given: the number of worker processes on this machine; 1 stays in this process.
     out
-        A file for the result, as of ``Result.save``. Finished points are kept beside it meanwhile, so that the same call goes
-        on after a crash without solving anything twice; when a netCDF file holds this very sweep already, it is
-        returned, and only points that failed are solved again.
+        A file for the result, as of ``Result.save``. Finished points are kept in a file next to it meanwhile, so that the
+        same call goes on after a crash without solving anything twice; when a netCDF file holds this very sweep already,
+        it is returned, and only points that failed are solved again.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
     {options: rtol, atol, order, step, seed, solver, observables, region, device, budget}
@@ -481,7 +481,7 @@ class GridRun:
     total: int = 0
     points: list[SweepPoint] = field(default_factory=list)
     after: dict[int, list[int]] = field(default_factory=dict)  # the points that start from one
-    starts: dict[int, Any] = field(default_factory=dict)  # what is handed on, until it is taken
+    starts: dict[int, Any] = field(default_factory=dict)  # for warm starts, until the last one is taken
     work: Callable[..., Answer] = solve_point
 
     def go(self, points: list[SweepPoint], journal: Journal | None, executor: Executor | None, workers: int) -> None:
@@ -629,7 +629,7 @@ def package(
 
 
 class Journal(Checkpoint):
-    """Finished points beside the file they will end up in, with which a killed sweep goes on.
+    """Finished points in a file next to the one they will end up in, with which a killed sweep goes on.
 
     ``done`` are those found there at the start.
     """

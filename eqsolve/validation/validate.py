@@ -1,4 +1,8 @@
-"""`validate`: compare a theory with finite-size runs of its model, and say whether they agree."""
+"""`validate`: compare a theory with finite-size runs of its model, and say whether they agree.
+
+Student's test at every time, with Bonferroni's bound for all of them together; the bias of finite size is extrapolated from
+half the size (Richardson), and laws are compared by the 2-Wasserstein distance of their quantile functions.
+"""
 
 from __future__ import annotations
 
@@ -42,17 +46,17 @@ from eqsolve.verbs import lazy_import, method
 if TYPE_CHECKING:
     import xarray as xr
 
-# --- `Comparison` and `Validation`: theory beside finite-size draws, z-scores, power and verdicts.
+# --- `Comparison` and `Validation`: theory and finite-size draws, z-scores, power and verdicts.
 #
 # Of every observable there are theory ± its error, and a mean over independent draws ± its standard
 # error s. Draws at half the size estimate the bias of finite size, b = (value(d/2) − value(d))/(2^a
 # − 1) for a bias of order d^{−a}. It counts as a systematic error B, together with half of what
 # exceeds its noise at other times. Both sets give s. The difference in units of √(s² + error² + B²)
-# follows Student's law for so many draws; z is the standard normal value of the same probability.
-# "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many
-# comparisons reach once in a hundred validations; "not enough data" in between, or when the errors
-# are too large. The power stands beside the verdict: the smallest deviation that would have been
-# called "disagrees" nine times in ten, as a fraction of the observable.
+# follows Student's law for that number of draws; z is the standard normal value of the same
+# probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond
+# what that number of comparisons reaches once in a hundred validations; "not enough data" in
+# between, or when the errors are too large. With the verdict comes its power: the smallest
+# deviation that would have been called "disagrees" nine times in ten, as a fraction of the observable.
 
 _ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
@@ -214,7 +218,7 @@ class Validation:
         coordinates = {} if self.t is None else {"compared": self.t}
         record = {name: getattr(self, name) for name in _FIELDS} | {"timed": self.t is not None}
         record["observables"] = {name: item.verdict for name, item in self.observables.items()}
-        save(self.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
+        save(self.result, path, also=xr.Dataset(data, coords=coordinates), more={"validation": record})
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
         """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.
@@ -279,7 +283,7 @@ def compare(
     return Comparison(theory, error, mean, spread, bias, noise, z, detectable, verdict)
 
 
-# --- Validations as files: the theory's result, and beside it what finite sizes gave.
+# --- Validations as files: the theory's result, and what finite sizes gave.
 _FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
 _MARK = "finite_size_"
 
