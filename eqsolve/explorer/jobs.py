@@ -32,6 +32,7 @@ from eqsolve.sweeping.run import sweep
 from eqsolve.sweeping.workers import attend
 
 Progress = Callable[[float, float, str], None]
+Request = Mapping[str, Any]
 Answer = dict[str, Any]
 
 
@@ -44,18 +45,18 @@ class PageState:
     asked: dict[str, Any] = field(default_factory=dict)
 
 
-def run_describe(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_describe(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     return about.describe(model)
 
 
-def run_neighbours(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_neighbours(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
     related = about.find_related(model)
     told = [{"name": m.name, "kind": m.kind, "equations": about.equations(m), "labels": about.labels(m)} for m in related]
     return {"related": told, "phases": has_phases(model)}
 
 
-def run_solve(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_solve(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return curves with errors: over time, or else over one of the parameters."""
     result = _solve(state, model, request, progress)
     told: Answer = {"status": result.status, "message": result.message, "rtol": _rtol(request), "params": result.params}
@@ -74,7 +75,7 @@ def run_solve(state: PageState, model: Model, request: Mapping[str, Any], progre
     }  # fmt: skip
 
 
-def _solve(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Result:
+def _solve(state: PageState, model: Model, request: Request, progress: Progress) -> Result:
     settings, asked = _settings(request), _asked(model, request)
     if axis := asked.get("over"):
         fixed = {name: value for name, value in settings.items() if name not in axis}
@@ -85,8 +86,8 @@ def _solve(state: PageState, model: Model, request: Mapping[str, Any], progress:
     return result
 
 
-def _asked(model: Model, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides a solve, apart from the settings: the tolerance, the last time or an axis."""
+def _asked(model: Model, request: Request) -> dict[str, Any]:
+    """Return what decides a solve but the settings: the tolerance, the last time or an axis."""
     if model.kind in about.TIMED:
         return {"t_max": _number(request.get("t_max"), "t_max"), "rtol": _rtol(request)}
     return {"over": _texts(request, "over"), "rtol": _rtol(request)}
@@ -98,8 +99,9 @@ def _curves(result: Result, model: Model) -> Answer:
     names = [name for name in _drawn(result, model) if result.dataset[name].dims == ("t",)]
     times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
     sampled = result.at(times)
-    log = time_axis(times, [sampled[name].values for name in {*result.shown}.intersection(names)]).log
-    return {"x": "t", "t": times, "log": log, **_families(result), **values_and_errors(sampled, names)}
+    log = time_axis(times, [sampled[name].values for name in names if name in result.shown]).log
+    told = {"x": "t", "t": times, "log": log, **_families(result)}
+    return told | values_and_errors(sampled, names)
 
 
 def _drawn(result: Result, model: Model) -> list[str]:
@@ -125,7 +127,7 @@ def _numbers(result: Result, model: Model) -> Answer:
     return {"x": None, **_families(result), **numbers}
 
 
-def run_related(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_related(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return the model's fixed points and rates at the same settings, or why one has none there.
 
     What a solved fixed point does not depend on has no say in where the dynamics ends.
@@ -137,7 +139,7 @@ def run_related(state: PageState, model: Model, request: Mapping[str, Any], prog
         progress(place, len(others), other.name)
         answer: Answer = {"name": other.name, "kind": other.kind}
         answers.append(answer)
-        if strange := [name for name in about.unknown_settings(other, settings) if name in decisive]:
+        if strange := [key for key in about.unknown_settings(other, settings) if key in decisive]:
             away = " and ".join(f"`{name}` (here {settings[name]})" for name in strange)
             answer["error"] = f"says nothing about these settings: it has no parameter {away}"
             continue
@@ -153,7 +155,7 @@ def run_related(state: PageState, model: Model, request: Mapping[str, Any], prog
     return {"related": answers}
 
 
-def run_finite(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_finite(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return finite-size runs with the theory, and whether they agree."""
     from eqsolve.validation.validate import validate
 
@@ -162,21 +164,21 @@ def run_finite(state: PageState, model: Model, request: Mapping[str, Any], progr
         last = _number(request.get("t_max"), "t_max")
         asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, ROWS)]
     progress(0.0, 1.0, "theory")
-    validation = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
+    check = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
     parts = {"values": "simulation", "errors": "standard_error", "z": "z"}
-    sides = {key: {name: getattr(c, part) for name, c in validation.observables.items()} for key, part in parts.items()}
-    size = {"d": validation.d, "n": validation.n, "seeds": validation.seeds, "t": validation.t}
-    return {"verdict": validation.verdict, "notes": [*validation.notes, *validation.warnings], **size, **sides}
+    sides = {key: {name: getattr(c, part) for name, c in check.observables.items()} for key, part in parts.items()}
+    size = {"d": check.d, "n": check.n, "seeds": check.seeds, "t": check.t}
+    return {"verdict": check.verdict, "notes": [*check.notes, *check.warnings], **size, **sides}
 
 
-def run_phases(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_phases(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return what the long run is over the parameters asked for, and its boundaries."""
     diagram = phase_diagram(model, _texts(request, "over"), params=_settings(request), progress=progress).json_object()
     told = {"classes": diagram["points"]["class"], "messages": diagram["points"]["message"]}
     return {**told, "axes": diagram["axes"], "boundaries": diagram["boundaries"]}
 
 
-def run_save(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_save(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Write the result of these settings as netCDF to the path that the server chose."""
     same = state.asked == {"settings": _settings(request), **_asked(model, request)}
     result = state.result if same and state.result is not None else _solve(state, model, request, progress)
@@ -184,24 +186,24 @@ def run_save(state: PageState, model: Model, request: Mapping[str, Any], progres
     return {"kind": result.kind}
 
 
-VERBS: dict[str, Callable[[PageState, Model, Mapping[str, Any], Progress], Answer]] = {
+VERBS: dict[str, Callable[[PageState, Model, Request, Progress], Answer]] = {
     run.__name__.removeprefix("run_"): run
     for run in (run_describe, run_neighbours, run_solve, run_related, run_finite, run_phases, run_save)
 }
 
 
-def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
+def _texts(request: Request, key: str) -> dict[str, str]:
     value = request.get(key) or {}
     if not isinstance(value, dict):
         raise UsageError(f"{key} takes texts by name, got {value!r}")
     return {str(name): str(text).strip() for name, text in value.items()}
 
 
-def _settings(request: Mapping[str, Any]) -> dict[str, str]:
+def _settings(request: Request) -> dict[str, str]:
     return _texts(request, "settings")
 
 
-def _rtol(request: Mapping[str, Any]) -> float:
+def _rtol(request: Request) -> float:
     return _number(request.get("rtol", "1e-3"), "rtol")
 
 

@@ -354,7 +354,7 @@ def _symbols(text: str) -> str:
     return "".join((_ESCAPED | _FORMULA).get(letter, letter) for letter in text)
 
 
-# --- The page of all figures (`page.html`): self-contained, with captions and the table of agreement.
+# --- The page of all figures, `page.html`: self-contained, with captions and agreement.
 
 
 def write_page(figures: Sequence[Made], out: Path) -> Path:
@@ -393,12 +393,12 @@ def _origin(item: Made) -> str:
 def _rows(item: Made) -> str:
     """Return the rows of a figure in the table of agreement."""
     rows = []
-    for agreement in item.agreements:
-        verdict, kind = ("explained", ' class="why"') if agreement.explained else ("MISS", ' class="miss"')
-        verdict, kind = ("agrees", "") if agreement.ok else (verdict, kind)
-        numbers = (str(agreement.points), f"{agreement.z:.2f}", f"{agreement.plain:.2f}")
+    for family in item.agreements:
+        verdict, kind = ("explained", ' class="why"') if family.explained else ("MISS", ' class="miss"')
+        verdict, kind = ("agrees", "") if family.ok else (verdict, kind)
+        numbers = (str(family.points), f"{family.z:.2f}", f"{family.plain:.2f}")
         cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
-        why = f": {escape(agreement.note)}" if agreement.note else ""
-        head = f'<td><a href="#{item.name}">{item.name}</a></td><td>{escape(agreement.what)}</td>'
+        why = f": {escape(family.note)}" if family.note else ""
+        head = f'<td><a href="#{item.name}">{item.name}</a></td><td>{escape(family.what)}</td>'
         rows.append(f"<tr>{head}{cells}<td{kind}>{verdict}{why}</td></tr>")
     return "".join(rows)

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all: a temporary file in the same folder, then one atomic exchange."""
+"""Writing files whole or not at all: a temporary file, then one atomic exchange."""
 
 import contextlib
 import errno

@@ -238,11 +238,11 @@ class Checkpoint:
         body: bytes = self._stream.read(length) if length <= size else b""
         return body if len(body) == length > 0 and zlib.crc32(body) == checksum else None  # a crash may leave zeros
 
-    def _compare(self, there: dict[str, Any], identity: dict[str, Any]) -> None:
-        if key := next((key for key in (*identity, *there) if there.get(key) != identity.get(key)), None):
+    def _compare(self, old: dict[str, Any], identity: dict[str, Any]) -> None:
+        if key := next((key for key in (*identity, *old) if old.get(key) != identity.get(key)), None):
             are, that = ("are", "those") if key.split()[0].endswith("s") else ("is", "that")
             raise UsageError(
-                f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {there.get(key)!r}, {that} of this "
+                f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {old.get(key)!r}, {that} of this "
                 f"run {identity.get(key)!r}; give the same model, parameters and options, or choose another file"
             )
 

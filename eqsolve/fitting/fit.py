@@ -157,7 +157,7 @@ def through(function: Callable[[Result], Any], result: Result, names: Sequence[s
         return (up - down) / (2 * step)
 
     def moved(entries: Mapping[str, str]) -> float:
-        """Return by how much the function moves when values move by their errors, each by itself."""
+        """Return how far the function moves when each value moves by its error."""
         return float(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in entries.items()))
 
     keys = {pair: key for pair, key in derivative_keys(data).items() if data[key].dims == data[pair[0]].dims}

@@ -119,7 +119,8 @@ def make_panels(count: int) -> Any:
     """Return the axes of several panels, row by row."""
     rows, columns = rows_and_columns(count)
     size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
-    panels = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)[1].ravel()
+    _, grid = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
+    panels = grid.ravel()
     for spare in panels[count:]:
         spare.axis("off")
     return panels[:count]
@@ -153,7 +154,7 @@ def _member(result: Result, dim: str, value: Any) -> str:
 def _lines(
     result: Result, data: xr.Dataset, dim: str, family: dict[Any, tuple[str, xr.Dataset]], axes: Any, label: str, ways: Ways
 ) -> Any:
-    """Draw one line of each member of a family, over one axis of a sweep; a member without a name has no legend."""
+    """Draw a line for each member of a family, over one axis; one without a name has no legend."""
     values = data[dim].values
     numbers = values.dtype.kind in "fi"
     places = values.astype(float) if numbers else np.arange(len(values))
@@ -191,7 +192,8 @@ def _map(
     ends = {"vmin": float(every[known].min()), "vmax": float(every[known].max())} if known.any() else {}
     edges = (edges_between(centres, log=log) for centres, log in zip((x, y), logs, strict=True))
     picture = axes.pcolormesh(*edges, values, **{"cmap": SEQUENTIAL, "rasterized": True, **ends, **ways.style})
-    rows, columns = np.nonzero(data["status"].transpose(up, across).values != "ok") if "status" in data else ([], [])
+    missed = data["status"].transpose(up, across).values != "ok" if "status" in data else np.zeros(0)
+    rows, columns = np.nonzero(np.reshape(missed, (-1, len(x))))
     if len(rows):
         axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label=_MISSED)
     axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
@@ -234,7 +236,7 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
             if not len(lines[kind]):  # no two of its points are in neighbouring cells
                 axes.plot(*places[kind], "o", color=colour, ms=3 * LINE)
             others = [piece for other in lines if other != kind for piece in lines[other]]
-            for piece in _gaps(lines[kind], others):  # what ends near another line is drawn on to it, dotted
+            for piece in _gaps(lines[kind], others):  # on to another line
                 axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
     for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
         cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
@@ -250,8 +252,8 @@ def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
 
 def _pieces(columns: list[Any], grids: list[Any]) -> Any:
     """Return pairs of points, in units of cells, that lie in one cell or in neighbours and have no other between them."""
-    cells = [np.interp(column, grid, np.arange(len(grid))) for column, grid in zip(columns, grids, strict=True)]
-    apart = [np.abs(np.subtract.outer(column, column)) for column in cells]
+    cells = [np.interp(x, g, np.arange(len(g))) for x, g in zip(columns, grids, strict=True)]
+    apart = [np.abs(np.subtract.outer(x, x)) for x in cells]
     far = np.hypot(*apart)
     between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
     near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
@@ -277,7 +279,7 @@ def _gaps(pieces: Any, others: Any) -> list[Any]:
 def _drawn(pieces: Any, grids: list[Any]) -> list[Any]:
     """Return pieces in units of cells as columns of values, with gaps between them."""
     columns = np.insert(np.asarray(pieces, float).reshape(-1, 2, 2), 2, np.nan, axis=1).reshape(-1, 2).T
-    return [np.interp(column, np.arange(len(grid)), grid) for column, grid in zip(columns, grids, strict=True)]
+    return [np.interp(x, np.arange(len(g)), g) for x, g in zip(columns, grids, strict=True)]
 
 
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
@@ -357,7 +359,7 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
     families = {name: {*member_names(name, shape)} for name, shape in sizes.items()}
     if (families and result.kind == "fixed point") or {*names} & result.tables.keys():
         return plot_over_index(result, names, ways)
-    shown = [[member for member in result.shown if member in families[name]] if name in families else [name] for name in names]
+    shown = [[m for m in result.shown if m in families[name]] if name in families else [name] for name in names]
     names = tuple(itertools.chain(*shown))
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind in ("sweep", "diagram"):

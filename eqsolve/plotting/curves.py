@@ -103,7 +103,8 @@ def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, st
     lines, length = [model], longest
     for name, value in params.items():
         number = isinstance(value, int | float)
-        words, shown = f"{name} = {value:g}" if number else f"{name} ~ {value}", setting(name, value, latex)
+        shown = setting(name, value, latex)
+        words = f"{name} = {value:g}" if number else f"{name} ~ {value}"
         if len(words) > longest and not number:  # a law with many entries
             lines += (pieces := textwrap.wrap(words, longest))
             length = len(pieces[-1])
@@ -163,7 +164,7 @@ def new_axes(axes: Any = None) -> Any:
 
 
 def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
-    """Finish a drawing: no frame, a legend right of more than three lines, the settings as the title."""
+    """Finish a drawing: no frame, a legend outside for more than three lines, a title."""
     if legend:
         add_legend(axes, outside=legend > 3)
     axes.spines[["top", "right"]].set_visible(False)

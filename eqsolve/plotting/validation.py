@@ -74,112 +74,112 @@ def plot_simulation(runs: Simulation, names: tuple[str, ...], **given: Any) -> A
     return axes
 
 
-def plot_validation(validation: Validation, names: tuple[str, ...], **given: Any) -> Any:
+def plot_validation(check: Validation, names: tuple[str, ...], **given: Any) -> Any:
     """Draw one validation; return the matplotlib figure, or the axes if they were given."""
     ways = read_ways(**given)
-    demand_known(names, validation.observables, "`{}` was not compared", "compared were")
-    shown = list(names) or list(validation.observables)
-    axis = _time(validation, shown, ways)
+    demand_known(names, check.observables, "`{}` was not compared", "compared were")
+    shown = list(names) or list(check.observables)
+    axis = _time(check, shown, ways)
     if ways.ax is not None:
-        before, latex = len(ways.ax.lines), validation.result.latex
+        before, latex = len(ways.ax.lines), check.result.latex
         for place, name in enumerate(shown):
-            _draw(ways.ax, validation, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
+            _draw(ways.ax, check, name, COLOURS[(before + place) % len(COLOURS)], axis, ways, named=True)
         ways.ax.set_ylabel(written(shown[0], latex) if len(shown) == 1 else "")
-        ways.ax.set_xlabel(written("t", latex) if validation.t is not None else "")
+        ways.ax.set_xlabel(written("t", latex) if check.t is not None else "")
         ways.ax.legend(frameon=False)
         return ways.ax
-    panels = len(shown) + (validation.law_picture is not None and not names)
+    panels = len(shown) + (check.law_picture is not None and not names)
     rows, columns = rows_and_columns(panels)
     size, heights = (3.7 * columns, 3.7 * rows), [3.2, 1] * rows
     figure, axes = plt.subplots(2 * rows, columns, figsize=size, layout="constrained", squeeze=False, height_ratios=heights)
     for place, (above, below) in enumerate(zip(axes[::2].ravel(), axes[1::2].ravel(), strict=True)):
         if place < len(shown):
-            _draw(above, validation, shown[place], COLOURS[place % len(COLOURS)], axis, ways)
-            _deviations(above, below, validation, shown[place], axis)
+            _draw(above, check, shown[place], COLOURS[place % len(COLOURS)], axis, ways)
+            _deviations(above, below, check, shown[place], axis)
         elif place < panels:
             below.axis("off")
-            _draw_laws(above, below, validation)
+            _draw_laws(above, below, check)
         else:
             above.axis("off")
             below.axis("off")
-    verdict = f"{validation.verdict}{', low power' if validation.low_power else ''}"
-    head = f"{validation.model}: {verdict} (d = {validation.d}, {validation.seeds} draws, {validation.data})"
-    figure.suptitle(settings_title(head, validation.params, validation.result.latex, figure), fontsize=TITLE_SIZE)
+    verdict = f"{check.verdict}{', low power' if check.low_power else ''}"
+    head = f"{check.model}: {verdict} (d = {check.d}, {check.seeds} draws, {check.data})"
+    figure.suptitle(settings_title(head, check.params, check.result.latex, figure), fontsize=TITLE_SIZE)
     return figure
 
 
-def _time(validation: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
+def _time(check: Validation, names: list[str], ways: Ways) -> TimeAxis | None:
     """Return the axis of time of all panels: by the rule of curves, over the times compared too."""
-    if validation.t is None or len(validation.t) < 2:
+    if check.t is None or len(check.t) < 2:
         return None
-    times = spread_times(validation.result._grid())
-    curves = validation.result.at(times)
+    times = spread_times(check.result._grid())
+    curves = check.result.at(times)
     axis = time_axis(times, [curves[name].values for name in names], ways.logx)
     if not axis.log:
-        return TimeAxis(False, axis.first, 1.03 * float(validation.t[-1]))
-    return TimeAxis(True, min(axis.first, 0.7 * float(validation.t[validation.t > 0].min())), 1.15 * float(validation.t[-1]))
+        return TimeAxis(False, axis.first, 1.03 * float(check.t[-1]))
+    return TimeAxis(True, min(axis.first, 0.7 * float(check.t[check.t > 0].min())), 1.15 * float(check.t[-1]))
 
 
 def _draw(
-    axes: Any, validation: Validation, name: str, colour: str, axis: TimeAxis | None, ways: Ways, named: bool = False
+    axes: Any, check: Validation, name: str, colour: str, axis: TimeAxis | None, ways: Ways, named: bool = False
 ) -> None:
     """Draw one observable: the theory, what could not have been told from it, and the draws."""
-    comparison, text = validation.observables[name], written(name, validation.result.latex)
-    times = validation.t if validation.t is not None else np.zeros(1)
+    pair, text = check.observables[name], written(name, check.result.latex)
+    times = check.t if check.t is not None else np.zeros(1)
     set_scales(axes, log_x=None if axis is None else axis.log, log_y=ways.logy)
-    line_t, line, band = times, comparison.theory, comparison.theory_error
+    line_t, line, band = times, pair.theory, pair.theory_error
     if axis is not None:
-        line_t = spread_times(validation.result._grid())
-        curves = validation.result.at(line_t)
+        line_t = spread_times(check.result._grid())
+        curves = check.result.at(line_t)
         line, band = curves[name].values, curves[f"{name}_error"].values
     single = {"marker": "_", "ms": 20} if len(line_t) == 1 else {}
     label = f"{text}: theory" if named else "theory"
     draw_line(axes, line_t, line, band, {"color": colour, "label": label, **single, **ways.style})
     if not named:
-        for draw in validation.spread.get(name, ()):
+        for draw in check.spread.get(name, ()):
             axes.plot(times, draw, ".", color="0.6", ms=2.5, zorder=1)
-        unseen = np.where(np.isfinite(comparison.detectable), comparison.detectable, 0.0) * np.abs(comparison.theory)
+        unseen = np.where(np.isfinite(pair.detectable), pair.detectable, 0.0) * np.abs(pair.theory)
         label = "undetectable deviations"
-        axes.errorbar(times, comparison.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label=label, zorder=0)
-    label = f"{text}: d = {validation.d}" if named else f"d = {validation.d}, {validation.seeds} draws"
-    axes.errorbar(times, comparison.simulation, comparison.standard_error, color=colour, label=label, **POINTS)
+        axes.errorbar(times, pair.theory, unseen, fmt="none", ecolor="0.9", elinewidth=7, label=label, zorder=0)
+    label = f"{text}: d = {check.d}" if named else f"d = {check.d}, {check.seeds} draws"
+    axes.errorbar(times, pair.simulation, pair.standard_error, color=colour, label=label, **POINTS)
     if axis is not None:
         axes.set_xlim(axis.first, axis.last)
     axes.spines[["top", "right"]].set_visible(False)
 
 
-def _deviations(above: Any, below: Any, validation: Validation, name: str, axis: TimeAxis | None) -> None:
+def _deviations(above: Any, below: Any, check: Validation, name: str, axis: TimeAxis | None) -> None:
     """Finish a panel: its verdict above, the z-scores below."""
-    comparison = validation.observables[name]
-    times = validation.t if validation.t is not None else np.zeros(1)
-    best, worst = (float(comparison.detectable[place]) for place in (comparison.most_sensitive, comparison.least_sensitive))
+    pair = check.observables[name]
+    times = check.t if check.t is not None else np.zeros(1)
+    best, worst = (float(pair.detectable[place]) for place in (pair.most_sensitive, pair.least_sensitive))
     seen = " to ".join(dict.fromkeys(map(percent, (best, worst))))
     power = f" (would detect deviations of {seen})" if np.isfinite(best) else ""
-    above.set_title(f"{comparison.verdict}{power}", fontsize=8)
-    above.set_ylabel(written(name, validation.result.latex))
+    above.set_title(f"{pair.verdict}{power}", fontsize=8)
+    above.set_ylabel(written(name, check.result.latex))
     above.legend(frameon=False, fontsize=7)
     below.axhspan(-3, 3, color="0.93", lw=0)
     below.axhline(0, color="0.6", lw=0.8)
-    below.plot(times, comparison.z, "o", color="black", ms=3.5)
-    largest = max(4.0, 1.2 * float(np.abs(comparison.z).max()))
+    below.plot(times, pair.z, "o", color="black", ms=3.5)
+    largest = max(4.0, 1.2 * float(np.abs(pair.z).max()))
     below.set(ylabel="$z$-score", ylim=(-largest, largest))
     if axis is not None:
         below.set_xscale(axis.scale)
     below.set_xlim(above.get_xlim())
     above.tick_params(labelbottom=False)
-    if validation.t is not None:
-        below.set_xlabel(written("t", validation.result.latex))
+    if check.t is not None:
+        below.set_xlabel(written("t", check.result.latex))
     else:
         below.set_xticks([])
         above.set_xticks([])
     below.spines[["top", "right"]].set_visible(False)
 
 
-def _draw_laws(axes: Any, below: Any, validation: Validation) -> None:
-    law = validation.law_picture
+def _draw_laws(axes: Any, below: Any, check: Validation) -> None:
+    law = check.law_picture
     assert law is not None
     heights = np.asarray(law["heights"])
-    axes.stairs(heights, law["edges"], fill=True, color="0.75", label=f"finite size, d = {validation.d}")
+    axes.stairs(heights, law["edges"], fill=True, color="0.75", label=f"finite size, d = {check.d}")
     axes.plot(law["where"], law["density"], color=COLOURS[0], lw=LINE, label="theory")
     if heights.max(initial=0) > 0:
         axes.set_yscale("log")
@@ -187,9 +187,9 @@ def _draw_laws(axes: Any, below: Any, validation: Validation) -> None:
     for value, mass, share in law["atoms"]:
         text = f"atom at {value:g}: {mass:.4f}, finite size {share:.4f}"
         axes.axvline(value, color=COLOURS[1], lw=1, ls=":", label=text)
-    variable = written(law["variable"], validation.result.latex)
+    variable = written(law["variable"], check.result.latex)
     axes.set(xlabel=variable, ylabel="density")
-    distance = "" if validation.wasserstein is None else f", $W_2$ = {validation.wasserstein['values'][-1][0]:.2g}"
+    distance = "" if check.wasserstein is None else f", $W_2$ = {check.wasserstein['values'][-1][0]:.2g}"
     axes.set_title(f"law of {variable}{distance}", fontsize=8)
     axes.spines[["top", "right"]].set_visible(False)
     below.legend(*axes.get_legend_handles_labels(), frameon=False, fontsize=7, loc="upper left")

@@ -1,4 +1,4 @@
-"""Result files: netCDF with the values and one JSON record of what they are. Reading one never runs code."""
+"""Result files: netCDF with values and a JSON record. Reading one never runs code."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TABLES = (".csv", ".json", ".parquet")
 
 _ROWS = "_rows_"  # functions of two times as they were solved, packed
 _STORE = Codec((AgingRows, Layout, Record, RowStore, Solved, StepRows), without=("ends", "times"))
-_FORMATS = range(1, 3)  # of the files that are read; those of the first hold no functions of two times
+_FORMATS = range(1, 3)  # that are read; files of the first hold no functions of two times
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
 
@@ -46,10 +46,10 @@ def save(
 ) -> None:
     """Write a netCDF file that plain xarray opens too; the file appears whole or not at all.
 
-    ``also`` are further values, ``more`` further entries of the record, of a validation that holds the result.
+    ``also`` are values, and ``more`` entries of the record, of a validation that has the result.
     """
     dataset = result.dataset.copy()
-    record = {name: getattr(result, name) for name in (*_FIELDS, "latex", "families")} | (more or {})
+    record = {key: getattr(result, key) for key in (*_FIELDS, "latex", "families")} | (more or {})
     record["grid"] = None if result.grid is None else dataclasses.asdict(result.grid)
     record["kernels"] = [name for name in result.names if dataset[name].dims == ("row", "column")]
     if result.rows is not None:

@@ -68,17 +68,17 @@ def with_scalar_derivatives(result: Result, table: Mapping[str, Mapping[str, tup
     return replace(result, table=data)
 
 
-def with_differences(result: Result, parameter: str, step: float, moved: Sequence[Result]) -> Result:
+def with_differences(result: Result, parameter: str, step: float, near: Sequence[Result]) -> Result:
     """Return a result with derivatives along a parameter from four others, at −step, −step/2, step/2 and step.
 
     Two central differences are extrapolated; the error is what that changes, and what errors of the values make of it.
     """
     data = result.dataset.copy(deep=False)
     nodes = None if result.grid is None else result.grid.nodes
-    tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in moved]  # type: ignore[union-attr]
+    tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in near]  # type: ignore[union-attr]
     for name in result.names:
         if data[name].dims in ((), ("t",)) and all(name in table for table in tables):
-            values, errors = ([table[name + end].values for table in tables] for end in ("", _ERROR))
+            values, errors = ([item[name + end].values for item in tables] for end in ("", _ERROR))
             wide, narrow = (values[3] - values[0]) / (2 * step), (values[2] - values[1]) / step
             slope = (4 * narrow - wide) / 3
             size = np.abs(slope - narrow) + (4 * (errors[1] + errors[2]) / step + (errors[0] + errors[3]) / (2 * step)) / 3
@@ -185,15 +185,19 @@ def interpolate(data: xr.Dataset, axis: str, x: Array) -> xr.Dataset:
     """Return everything whose derivative along an axis is known at other values inside it, with errors."""
     import xarray as xr
 
-    data, variables = data.sortby(axis), {}
+    data = data.sortby(axis)
+    variables: dict[str, Any] = {}
     nodes = np.asarray(data[axis].values, float)
     log = is_geometric(nodes)
-    to = np.log if log else np.asarray  # where the axis is geometric, everything is over its logarithm
-    for name, key in ((name, key) for (name, along), key in derivative_keys(data).items() if along == axis):
+    to = np.log if log else np.asarray  # a geometric axis is taken in its logarithm
+    for (name, along), key in derivative_keys(data).items():
+        if along != axis:
+            continue
         dims, place = data[name].dims, data[name].dims.index(axis)
         y, y_error, s, s_error = (np.moveaxis(data[k].values, place, 0) for k in (name, name + _ERROR, key, key + _ERROR))
         scale = nodes.reshape(-1, *(1,) * (len(dims) - 1)) if log else 1.0  # d/d log x = x d/dx
-        value, error = interpolate_with_slopes(to(x), to(nodes), (y, y_error), (scale * s, scale * s_error))
+        known = (y, y_error), (scale * s, scale * s_error)
+        value, error = interpolate_with_slopes(to(x), to(nodes), *known)
         variables |= {name: (dims, np.moveaxis(value, 0, place)), name + _ERROR: (dims, np.moveaxis(error, 0, place))}
     other = {key: value for key, value in data.coords.items() if axis not in value.dims}
     return xr.Dataset(variables, coords={**other, axis: x})
@@ -234,8 +238,8 @@ def interpolate_with_slopes(x: Array, nodes: Array, values: Between, slopes: Bet
     slack = u * (1 - u) * length * ((1 - u) * s_error[place] + u * s_error[place + 1])
     share = u**2 * (3 - 2 * u)
     own = (1 - share) * y_error[place] + share * y_error[place + 1]
-    # f'''' differs from piece to piece: twice its estimate
-    return _piece(u, length, y[place], y[place + 1], s[place], s[place + 1]), own + slack + 2.0 * rest
+    value = _piece(u, length, y[place], y[place + 1], s[place], s[place + 1])
+    return value, own + slack + 2.0 * rest  # f'''' differs from piece to piece
 
 
 def _piece(u: Array, length: Array, y0: Array, y1: Array, s0: Array, s1: Array) -> Array:

@@ -54,26 +54,26 @@ def simulation_html(runs: Simulation) -> str:
     return f"<div>{head}<br><small>{settings}</small>{table}{inside}</div>"
 
 
-def validation_html(validation: Validation) -> str:
+def validation_html(check: Validation) -> str:
     """Return the verdict and, for every observable, how far both sides are apart and what could be seen."""
-    latex = validation.result.latex
-    colour = {"agrees": "#009E73", "disagrees": _BAD}.get(validation.verdict, "#8a5a00")
+    latex = check.result.latex
+    colour = {"agrees": "#009E73", "disagrees": _BAD}.get(check.verdict, "#8a5a00")
     rows = []
-    for name, comparison in validation.observables.items():
-        place = int(np.abs(comparison.z).argmax())
-        when = "" if validation.t is None else f" at t = {float(validation.t[place]):g}"
-        seen = float(comparison.detectable[comparison.most_sensitive])
+    for name, pair in check.observables.items():
+        place = int(np.abs(pair.z).argmax())
+        when = "" if check.t is None else f" at t = {float(check.t[place]):g}"
+        seen = float(pair.detectable[pair.most_sensitive])
         rows.append((
-            _named(name, latex), _text(comparison.verdict), f"{float(comparison.z[place]):+.2f}{when}",
-            f"{float(comparison.theory[place]):.5g} ± {float(comparison.theory_error[place]):.1g}",
-            f"{float(comparison.simulation[place]):.5g} ± {float(comparison.standard_error[place]):.1g}",
+            _named(name, latex), _text(pair.verdict), f"{float(pair.z[place]):+.2f}{when}",
+            f"{float(pair.theory[place]):.5g} ± {float(pair.theory_error[place]):.1g}",
+            f"{float(pair.simulation[place]):.5g} ± {float(pair.standard_error[place]):.1g}",
             f"{seen:.2%}" if np.isfinite(seen) else "",
         ))  # fmt: skip
     heads = ("", "name", "verdict", "largest z", "theory there", "finite size there", "could see")
-    notes = "".join(f"<br><small>{_text(note)}</small>" for note in (*validation.notes, *validation.warnings))
-    head = f"<b>{_text(validation.model)}</b> (validation): <b style='color:{colour}'>{_text(validation.verdict)}</b>"
-    how = f"d = {validation.d}, n = {validation.n}, {validation.seeds} draws, {_text(validation.data)}"
-    settings = _settings(validation.params, latex, validation.result.provenance.get("meanings"))
+    notes = "".join(f"<br><small>{_text(note)}</small>" for note in (*check.notes, *check.warnings))
+    head = f"<b>{_text(check.model)}</b> (validation): <b style='color:{colour}'>{_text(check.verdict)}</b>"
+    how = f"d = {check.d}, n = {check.n}, {check.seeds} draws, {_text(check.data)}"
+    settings = _settings(check.params, latex, check.result.provenance.get("meanings"))
     return f"<div>{head}, {how}{notes}<br><small>{settings}</small>{_table(heads, rows)}</div>"
 
 
@@ -112,13 +112,13 @@ def _named(name: str, latex: Mapping[str, str]) -> str:
 
 
 def _settings(params: Mapping[str, object], latex: Mapping[str, str], meanings: Mapping[str, str] | None = None) -> str:
-    settings = []
+    parts = []
     for name, value in params.items():
         relation = "=" if isinstance(value, int | float) else "∼"
         shown = f"${html.escape(latex[name])}$" if name in latex else _text(name)
-        meaning = f" <span style='opacity:0.6'>({_text(meanings[name])})</span>" if meanings and name in meanings else ""
-        settings.append(f"{shown} {relation} {f'{value:g}' if isinstance(value, float) else _text(str(value))}{meaning}")
-    return ", ".join(settings)
+        about = f" <span style='opacity:0.6'>({_text(meanings[name])})</span>" if meanings and name in meanings else ""
+        parts.append(f"{shown} {relation} {f'{value:g}' if isinstance(value, float) else _text(str(value))}{about}")
+    return ", ".join(parts)
 
 
 def _range(values: Array) -> str:

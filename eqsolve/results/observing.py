@@ -1,4 +1,4 @@
-"""Expressions in a model's own symbols evaluated on its result, afterwards; errors are propagated to first order."""
+"""Expressions in a model's symbols, evaluated on its result; errors are propagated to first order."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class _Evaluation:
         """Evaluate an expression: its nodes first, then the function of them, pointwise."""
         for node in expr.atoms(Resp, InverseValue, Derivative):
             raise UsageError(f"`{node}` cannot be evaluated afterwards; declare it in observables= and solve again")
-        if loose := [item for item in expr.free_symbols - set(self.moments) if type(item) is Symbol]:
+        if loose := [it for it in expr.free_symbols - set(self.moments) if type(it) is Symbol]:
             raise UsageError(f"`{loose[0]}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
         nodes, function = _lowered(expr)
         return combine(function, [self.node(node) for node in nodes])
@@ -159,8 +159,8 @@ class _Evaluation:
             if times.size > 1:
                 return _reshaped(whole, (len(whole[0]), *times.shape))
             moment, grid = self.result._inside(times.reshape(1)), self.result._grid()
-            whole = grid.interpolate(whole[0], moment)[:, 0], grid.interpolate(whole[1], moment)[:, 0]
-            return whole[0][lift], whole[1][lift]
+            value, error = (grid.interpolate(entry, moment)[:, 0][lift] for entry in whole)
+            return value, error
         value, error = self.node(node)
         return np.asarray(value)[None], np.asarray(error)[None]
 
@@ -201,14 +201,15 @@ def combine(function: Callable[..., Any], parts: list[Part]) -> Part:
 
 def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
     """Return the integral up to every node, by the rule of the nodes and by that with the left end."""
-    nodes, columns = radau(grid.order).with_start, np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
+    rule, nodes = radau(grid.order).integrals, radau(grid.order).with_start
+    columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
 
-    def cumulated(rule: Array) -> Array:
-        panels = values[columns] @ rule.T * np.diff(grid.edges)[:, None]
+    def cumulated(weights: Array) -> Array:
+        panels = values[columns] @ weights.T * np.diff(grid.edges)[:, None]
         panels[1:] += np.cumsum(panels[:-1, -1])[:, None]
         return np.append(0.0, panels)
 
-    return cumulated(np.pad(radau(grid.order).integrals, ((0, 0), (1, 0)))), cumulated(lagrange_integrals(nodes, nodes[1:]))
+    return cumulated(np.pad(rule, ((0, 0), (1, 0)))), cumulated(lagrange_integrals(nodes, nodes[1:]))
 
 
 def _law(text: Any) -> Law:
@@ -223,7 +224,7 @@ def _row(values: Array, row: int, rows: int) -> Array:
 
 
 def observe(result: Result, expr: Any) -> xr.DataArray:
-    """Return an expression in the model's symbols on the nodes of its times, its error as the coordinate ``error``."""
+    """Return an expression on the nodes of its times, its error as the coordinate ``error``."""
     if isinstance(expr, str):
         raise UsageError(f"observe takes an expression such as C(t, t) + 1, not text; by name there is result[{expr!r}]")
     whole = None

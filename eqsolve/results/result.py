@@ -114,8 +114,8 @@ class Result:
     @functools.cached_property
     def variables(self) -> Mapping[str, Any]:
         """Values, errors and derivatives by name, with ``dims``, ``values`` and ``attrs``."""
-        entries = self.table.variables if isinstance(self.table, LabelledArrays) else self.table.data_vars
-        return {str(key): entry for key, entry in entries.items()}
+        own = isinstance(self.table, LabelledArrays)
+        return {str(key): v for key, v in (self.table.variables if own else self.table.data_vars).items()}
 
     @functools.cached_property
     def coords(self) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ class Result:
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        return tuple(key for key, entry in self.variables.items() if not key.endswith(_ERROR) and ALONG not in entry.attrs)
+        return tuple(key for key, v in self.variables.items() if not key.endswith(_ERROR) and ALONG not in v.attrs)
 
     @property
     def shown(self) -> tuple[str, ...]:
@@ -133,7 +133,7 @@ class Result:
         hidden = {*self.provenance.get("derived", ())}
         for name, axes in self.families.items():
             members = np.array(member_names(name, tuple(axes.values())))
-            few = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # as many as there are colours
+            few = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # (colours)
             hidden |= {*np.delete(members, few).tolist()}
         return tuple(name for name in self.names if name not in hidden)
 
@@ -185,12 +185,12 @@ class Result:
         if not (moment and name in data and data[name].dims[-1:] == ("t",) and data[name].ndim == 2):
             return self._asked("law")(name, *moment)
         path = data[name].dims[0]
-        along = {str(key): axis.values for key, axis in data.coords.items() if axis.dims == (path,) and key != path}
+        along = {str(key): c.values for key, c in data.coords.items() if c.dims == (path,) and key != path}
         weights = [along.pop(key) for key in [*along] if key.startswith("weight")]
         mass, parts = weights[-1] if weights else np.ones(data.sizes[path]), self._laws_at(*moment)
         values = [self._grid().interpolate(data[name].values, np.array([node]))[:, 0] for node, _ in parts]
-        points = np.array([np.concatenate(values), *(np.tile(column, len(parts)) for column in along.values())])
-        return Distribution((name, *along), points, np.concatenate([share * mass for _, share in parts]))
+        table = np.array([np.concatenate(values), *(np.tile(column, len(parts)) for column in along.values())])
+        return Distribution((name, *along), table, np.concatenate([share * mass for _, share in parts]))
 
     def _laws_at(self, moment: float) -> list[tuple[float, float]]:
         """Return the nodes, with shares, whose laws are mixed: rough paths are not interpolated."""
@@ -215,8 +215,10 @@ class Result:
         if axes := self.families.get(what):
             names = member_names(what, (*axes.values(),))
             return stack_family({name: xr.DataArray(self.derivative(name, parameter, **values)) for name in names}, what, axes)
-        known = read_derivative(self, what, parameter) if self.grid is not None or self.source is None else None
-        return float(self._asked("derivative")(what, parameter, **values)) if known is None else known
+        stored = self.grid is not None or self.source is None
+        if stored and (known := read_derivative(self, what, parameter)) is not None:
+            return known
+        return float(self._asked("derivative")(what, parameter, **values))
 
     def _asked(self, question: str) -> Any:
         if (answer := getattr(self.source, question, None)) is not None:
@@ -242,9 +244,9 @@ class Result:
     @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
-        sampled = self._at(times, *(entry.dims for entry in self.variables.values() if entry.dims[-1:] == ("t",)))
-        data = {name: (entry.dims, entry.values, entry.attrs) for name, entry in sampled.items() if name != "t"}
-        paths = {key: axis for key, axis in self.dataset.coords.items() if axis.ndim == 1 and axis.dims[0].startswith("path")}
+        sampled = self._at(times, *(v.dims for v in self.variables.values() if v.dims[-1:] == ("t",)))
+        data = {name: (v.dims, v.values, v.attrs) for name, v in sampled.items() if name != "t"}
+        paths = {key: c for key, c in self.dataset.coords.items() if c.ndim == 1 and c.dims[0].startswith("path")}
         return self._with_families(xr.Dataset(data, coords={"t": sampled["t"].values, **paths}))
 
     def _with_families(self, data: xr.Dataset) -> xr.Dataset:
@@ -352,11 +354,11 @@ class Result:
         for part in ("values", "errors") if nested else ():
             for name, axes in self.families.items():
                 shape = tuple(axes.values())
-                rows = [plain[part].pop(item) for item in member_names(name, shape) if item in plain[part]]
+                rows = [plain[part].pop(key) for key in member_names(name, shape) if key in plain[part]]
                 if rows:
                     plain[part][name] = np.array(rows).reshape(*shape, *np.shape(rows[0])).tolist()
         plain["stats"] = self.stats
-        plain["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
+        plain["provenance"] = {key: v for key, v in self.provenance.items() if key != "source"}
         return plain
 
     def _derivative_object(self, data: Mapping[str, Any]) -> dict[str, Any]:
@@ -478,7 +480,7 @@ class PhaseDiagram(Result):
     def _grid_object(self) -> dict[str, Any]:
         plain = super()._grid_object()
         plain["points"]["class"] = self.classes.values.tolist()
-        plain["boundaries"] = {str(key): column.values.tolist() for key, column in self.boundaries.items()}
+        plain["boundaries"] = {str(key): c.values.tolist() for key, c in self.boundaries.items()}
         return plain
 
 
@@ -486,11 +488,11 @@ def stack_family(data: Mapping[Any, xr.DataArray], name: str, axes: Mapping[str,
     """Return the members of a family as one array, an axis for each index in front."""
     members = [data[member + end] for member in member_names(name, tuple(axes.values()))]
     dims, shape = (*axes, *members[0].dims), (*axes.values(), *members[0].shape)
-    coords: dict[str, Any] = {str(key): (item.dims, item.values) for key, item in members[0].coords.items()}
+    coords: dict[str, Any] = {str(key): (c.dims, c.values) for key, c in members[0].coords.items()}
     coords |= {axis: np.arange(size) for axis, size in axes.items()}
     if "error" in coords:  # every member has its own
-        coords["error"] = (dims, np.stack([member["error"].values for member in members]).reshape(shape))
-    return xr.DataArray(np.stack([member.values for member in members]).reshape(shape), coords, dims, name)
+        coords["error"] = (dims, np.stack([one["error"].values for one in members]).reshape(shape))
+    return xr.DataArray(np.stack([one.values for one in members]).reshape(shape), coords, dims, name)
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:
@@ -648,15 +650,15 @@ class Stationary(Result):
 def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) -> Array:
     """Return ∫ f(|τ|) cos ωτ dτ of a function on the panels, exactly for what their polynomials are; or the sum over steps.
 
-    Filon's quadrature in Legendre polynomials, whose transforms are spherical Bessel functions (Bakhvalov & Vasil'eva, USSR
-    Comput. Math. Math. Phys. 8, 241 (1968)).
+    Filon's quadrature in Legendre polynomials, whose transforms are spherical Bessel functions
+    (Bakhvalov & Vasil'eva, USSR Comput. Math. Math. Phys. 8, 241 (1968)).
     """
     if step is not None:
         weights = np.where(np.arange(len(values)) > 0, 2.0, 1.0) * step
         return np.asarray(np.cos(np.multiply.outer(omega, grid.nodes)) @ (weights * values))
     halves, middles = np.diff(grid.edges) / 2, (grid.edges[1:] + grid.edges[:-1]) / 2
     columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
-    coefficients = values[columns] @ radau(grid.order).legendre.T  # of Legendre polynomials, by panel
+    coefficients = values[columns] @ radau(grid.order).legendre.T  # of Legendre polynomials
     phase, total = np.multiply.outer(omega, middles), np.zeros(len(omega))
     for degree in range(grid.order + 1):  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
         bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves

@@ -170,13 +170,13 @@ class LongRun:
         """Return the fixed point near a start, or searched for, if its numbers are worth it."""
         assert self.limit is not None
         binder = binder_of(self.limit)
-        at = binder.read({name: value for name, value in settings.items() if name in self.limit.settable})
+        at = binder.read({name: x for name, x in settings.items() if name in self.limit.settable})
         program = binder.plan(at).program(FIXED_POINT)
         solution = solve_problem(program, at, start, scans=int(start is None))
         unknowns = {item.name: solution.values[item.name] for item in self.limit.unknowns}
-        for name, value in unknowns.items():
-            if (error := solution.errors[name]) > 1e-3 * abs(value) + 1e-12:
-                raise SolverError(f"it is not resolved: {name} = {value:.3g} ± {error:.1g}")
+        for name, x in unknowns.items():
+            if (error := solution.errors[name]) > 1e-3 * abs(x) + 1e-12:
+                raise SolverError(f"it is not resolved: {name} = {x:.3g} ± {error:.1g}")
         return solution, unknowns
 
     def stationary(self, settings: Record, options: Options) -> Any:
@@ -198,12 +198,12 @@ class LongRun:
                 self._state(record, self.stationary(settings, options))
         return record, None
 
-    def _rest(self, record: Record, solution: FixedPointSolution, unknowns: Unknowns) -> None:
-        record |= {"values": dict(solution.values), "errors": dict(solution.errors), "unknowns": unknowns}
-        every = [values.get("stability", np.inf) for values in (solution.values, *solution.others)]
+    def _rest(self, record: Record, found: FixedPointSolution, unknowns: Unknowns) -> None:
+        record |= {"values": dict(found.values), "errors": dict(found.errors), "unknowns": unknowns}
+        every = [values.get("stability", np.inf) for values in (found.values, *found.others)]
         if sum(value > 0 for value in every) > 1:
             record["class"] = "several fixed points"
-        elif abs(every[0]) <= solution.errors.get("stability", 0.0):
+        elif abs(every[0]) <= found.errors.get("stability", 0.0):
             record["message"] = "its stability is zero within its error"
         elif every[0] == np.inf:
             record |= {"class": "fixed point", "message": "its stability is not known"}
@@ -333,10 +333,10 @@ class _Diagram(GridRun):
         ways: dict[int, dict[str, str]] = {}
         rows: list[Record] = []
         for index, (along, kind, here, there) in enumerate(self.edges, self.cells.size):
-            if "along" in (boundary := self.records[index]):
-                rows.append({**self.points[here].settings, **boundary})
+            if "along" in (edge := self.records[index]):
+                rows.append({**self.points[here].settings, **edge})
                 if kind == "ends" and (region := max(regions[[here, there]])):
-                    ways.setdefault(region, {})[boundary["kind"]] = f"{along} = {boundary[along]:.6g}"
+                    ways.setdefault(region, {})[edge["kind"]] = f"{along} = {edge[along]:.6g}"
         for record, region in zip(records, regions, strict=True):
             if not (ends := ways.get(region)):
                 continue
@@ -386,14 +386,14 @@ def _end_of(
     """
     first, before, was, beyond = values, here, values, outside
     for _ in range(60):  # halves of the interval, and a few searches
-        sizes = [(abs(was[name]), abs(value)) for name, value in values.items() if value and was[name]]
+        sizes = [(abs(was[name]), abs(x)) for name, x in values.items() if x and was[name]]
         sizes += [(1 / old, 1 / now) for old, now in sizes]
         ends = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
         ahead_of = [place for place in ends if (place - here) * (outside - place) > 0]
         zeros = sorted((abs(place - here), place) for place in ahead_of)
         inside = [place for far, place in zeros if far < abs(beyond - here)]
         guess = inside[-1] if inside else None
-        ratios = [abs(values[name] / value) for name, value in first.items() if value]
+        ratios = [abs(values[name] / x) for name, x in first.items() if x]
         how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
         narrow = abs(beyond - here) <= width
         trial, ahead = (beyond if narrow else (here + beyond) / 2), values
@@ -402,8 +402,8 @@ def _end_of(
         if guess is not None and not narrow:  # as powers of the distance to the guess
             trial = here + 0.9 * (guess - here)
             power = np.log(0.1) / np.log((guess - here) / (guess - before))
-            grown = {name: value / was[name] for name, value in values.items() if value * was[name] > 0}
-            ahead = {name: value * grown.get(name, 1.0) ** power for name, value in values.items()}
+            grown = {name: x / was[name] for name, x in values.items() if x * was[name] > 0}
+            ahead = {name: x * grown.get(name, 1.0) ** power for name, x in values.items()}
         try:
             there = solve(trial, None if narrow else ahead)
         except SolverError:

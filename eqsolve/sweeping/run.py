@@ -253,7 +253,8 @@ def _numbers(result: Result, at: Any) -> Record:
         inside = times <= result.grid.edges[-1] * (1 + 1e-12)
         sampled, dims, missing = result.at(times[inside]), ("t",), int((~inside).sum())
     marks = {key: pair for pair, key in derivative_keys(data).items()}
-    numbers = values_and_errors(sampled, [key for key in (*result.names, *marks) if data[key].dims == dims])
+    names = [key for key in (*result.names, *marks) if data[key].dims == dims]
+    numbers = values_and_errors(sampled, names)
     for part in numbers.values() if missing else ():
         part |= {name: [*row, *[math.nan] * missing] for name, row in part.items()}
     return {**numbers, "marks": {key: marks[key] for key in numbers["values"] if key in marks}}
@@ -357,8 +358,8 @@ def grid_of(
         check_name(out)
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
-    more = {name: value for name, value in parameters.items() if is_axis(value)}
-    fixed = {**(params or {}), **{name: value for name, value in parameters.items() if name not in more}}
+    more = {name: v for name, v in parameters.items() if is_axis(v)}
+    fixed = {**(params or {}), **{name: v for name, v in parameters.items() if name not in more}}
     if axes is not None and (twice := sorted(set(axes) & set(more))):
         raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
     grid = read_axes(model, {**(axes or {}), **more})
@@ -481,7 +482,7 @@ class GridRun:
     total: int = 0
     points: list[SweepPoint] = field(default_factory=list)
     after: dict[int, list[int]] = field(default_factory=dict)  # the points that start from one
-    starts: dict[int, Any] = field(default_factory=dict)  # for warm starts, until the last one is taken
+    starts: dict[int, Any] = field(default_factory=dict)  # until the last one is taken
     work: Callable[..., Answer] = solve_point
 
     def go(self, points: list[SweepPoint], journal: Journal | None, executor: Executor | None, workers: int) -> None:
@@ -491,9 +492,9 @@ class GridRun:
             if point.before is not None:
                 self.after.setdefault(point.before, []).append(point.index)
         if journal is not None:
-            for index, record in self.records.items():
-                journal.write(index, record)
-            self.records = {index: record for index, record in journal.done.items() if index < self.total} | self.records
+            for index, r in self.records.items():
+                journal.write(index, r)
+            self.records = {index: r for index, r in journal.done.items() if index < self.total} | self.records
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
         if executor is None and workers == 1:
@@ -558,10 +559,10 @@ class GridRun:
                 start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
-    def _finish(self, point: SweepPoint, record: Record, source: Any) -> None:
+    def _finish(self, point: SweepPoint, record: Record, start: Any) -> None:
         self.records[point.index] = record
-        if source is not None and any(index not in self.records for index in self.after.get(point.index, ())):
-            self.starts[point.index] = source
+        if start is not None and any(index not in self.records for index in self.after.get(point.index, ())):
+            self.starts[point.index] = start
         if point.before is not None and all(index in self.records for index in self.after[point.before]):
             self.starts.pop(point.before, None)
         if self.journal is not None:
@@ -629,7 +630,7 @@ def package(
 
 
 class Journal(Checkpoint):
-    """Finished points in a file next to the one they will end up in, with which a killed sweep goes on.
+    """Finished points in a file next to the result's, with which a killed sweep goes on.
 
     ``done`` are those found there at the start.
     """

@@ -1,7 +1,7 @@
 """`validate`: compare a theory with finite-size runs of its model, and say whether they agree.
 
 Student's test at every time, with Bonferroni's bound for all of them together; the bias of finite size is extrapolated from
-half the size (Richardson), and laws are compared by the 2-Wasserstein distance of their quantile functions.
+half the size (Richardson), and laws by the 2-Wasserstein distance of their quantile functions.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond
 # what that number of comparisons reaches once in a hundred validations; "not enough data" in
 # between, or when the errors are too large. With the verdict comes its power: the smallest
-# deviation that would have been called "disagrees" nine times in ten, as a fraction of the observable.
+# deviation called "disagrees" nine times in ten, as a fraction of the observable.
 
 _ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
@@ -372,10 +372,10 @@ def distance(parts: Parts, samples: Array, labels: Array) -> float:
     """Return W₂ of a law and a sample, matched within each value of its constants, ``labels``."""
     squares, counts = [], []
     for constants, quantiles in parts:
-        there = np.sort(samples[np.isclose(labels, constants[:, None]).all(axis=0)])
-        if len(there):
-            squares.append(np.mean((quantiles - there[(midpoints() * len(there)).astype(int)]) ** 2))
-            counts.append(len(there))
+        sample = np.sort(samples[np.isclose(labels, constants[:, None]).all(axis=0)])
+        if len(sample):
+            squares.append(np.mean((quantiles - sample[(midpoints() * len(sample)).astype(int)]) ** 2))
+            counts.append(len(sample))
     return float(np.sqrt(np.average(squares, weights=counts))) if counts else float("nan")
 
 
@@ -617,11 +617,11 @@ class _Task:
         samples = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]
         return self._with_law(validation, theory, samples)
 
-    def _with_law(self, validation: Validation, theory: Result, runs: list[Distribution]) -> Validation:
+    def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
         """Return a validation with the law of a variable on both sides; the largest size comes last."""
         law: Any = theory.law(runs[0].names[0])
         distance = distances_at_rest(law, runs, self.seeds)
-        return replace(validation, wasserstein=distance, laws=(law, runs[-1]), law_picture=picture_laws(law, runs[-1]))
+        return replace(made, wasserstein=distance, laws=(law, runs[-1]), law_picture=picture_laws(law, runs[-1]))
 
     def estimator(self) -> Validation:
         """Compare a fixed point with the estimator it describes, which it declares by ``minimises=``."""
@@ -635,8 +635,8 @@ class _Task:
         compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
         sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
-        validation = self._package(compared, sizes, [], theory)
-        return self._with_law(validation, theory, [rough, law]) if law.names[0] in self.model.variables else validation
+        made = self._package(compared, sizes, [], theory)
+        return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
 
     def rate(self) -> Validation:
         theory = solve(self.model, region=self.region, params=self._own())
