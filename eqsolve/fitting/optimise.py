@@ -94,9 +94,9 @@ class Optimum:
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
-        same = ("model", "observable", "parameters", "errors", "value", "at_edge", "solves", "status")
-        plain = {name: getattr(self, name) for name in same} | {"goal": "maximise" if self.maximise else "minimise"}
-        return {**plain, "value_error": self.error, "message": self.edge, "active": list(self.active)}
+        plain = {"model": self.model, "observable": self.observable, "goal": "maximise" if self.maximise else "minimise"}
+        plain |= {key: getattr(self, key) for key in ("parameters", "errors", "value", "at_edge", "solves", "status")}
+        return {**plain, "value_error": self.error, "message": self.edge, "active": [*self.active]}
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the scan along one parameter, or as a map over two, and the optimum in it."""

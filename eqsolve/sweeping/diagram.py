@@ -382,43 +382,44 @@ def _end_of(
 ) -> tuple[float, float, str]:
     """Follow a fixed point to where there is none; return the place, its error, and how it ends.
 
-    What grows or vanishes there is extrapolated, or its reciprocal, by a straight line to zero.
+    The secant rule: what vanishes there, or the reciprocal of what grows, is extrapolated by a straight line to zero. Until
+    something does, the interval between the last fixed point and the nearest failure is halved.
     """
-    first, before, was, beyond = values, here, values, outside
+    first, last, earlier, failed = values, here, values, outside
     for _ in range(60):  # halves of the interval, and a few searches
-        sizes = [(abs(was[name]), abs(x)) for name, x in values.items() if x and was[name]]
+        sizes = [(abs(earlier[name]), abs(x)) for name, x in values.items() if x and earlier[name]]
         sizes += [(1 / old, 1 / now) for old, now in sizes]
-        ends = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
-        ahead_of = [place for place in ends if (place - here) * (outside - place) > 0]
-        zeros = sorted((abs(place - here), place) for place in ahead_of)
-        inside = [place for far, place in zeros if far < abs(beyond - here)]
+        ends = [here + (here - last) * now / (old - now) for old, now in sizes if now < old]
+        forward = [place for place in ends if (place - here) * (outside - place) > 0]
+        zeros = sorted((abs(place - here), place) for place in forward)
+        inside = [place for far, place in zeros if far < abs(failed - here)]
         guess = inside[-1] if inside else None
         ratios = [abs(values[name] / x) for name, x in first.items() if x]
         how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
-        narrow = abs(beyond - here) <= width
-        trial, ahead = (beyond if narrow else (here + beyond) / 2), values
+        narrow = abs(failed - here) <= width
+        trial, start = (failed if narrow else (here + failed) / 2), values
         if guess is not None and 4 * abs(guess - here) <= width:  # or a power up to the fifth
             break
         if guess is not None and not narrow:  # as powers of the distance to the guess
             trial = here + 0.9 * (guess - here)
-            power = np.log(0.1) / np.log((guess - here) / (guess - before))
-            grown = {name: x / was[name] for name, x in values.items() if x * was[name] > 0}
-            ahead = {name: x * grown.get(name, 1.0) ** power for name, x in values.items()}
+            power = np.log(0.1) / np.log((guess - here) / (guess - last))
+            grown = {name: x / earlier[name] for name, x in values.items() if x * earlier[name] > 0}
+            start = {name: x * grown.get(name, 1.0) ** power for name, x in values.items()}
         try:
-            there = solve(trial, None if narrow else ahead)
+            there = solve(trial, None if narrow else start)
         except SolverError:
-            beyond = trial
-            if narrow or (how != "ends" and zeros and abs(beyond - here) < 0.1 * zeros[-1][0]):
+            failed = trial
+            if narrow or (how != "ends" and zeros and abs(failed - here) < 0.1 * zeros[-1][0]):
                 guess = None  # there is none, or it cannot be followed though it goes on
                 break
             continue
         if trial == outside:
             raise SolverError("there is a fixed point at both ends")
-        before, was, here, values = here, values, trial, there
-        beyond = outside if narrow else beyond  # the search has found more
+        last, earlier, here, values = here, values, trial, there
+        failed = outside if narrow else failed  # the search has found more
     else:
         raise SolverError(f"it cannot be followed beyond {here:.6g}")
     if guess is None and how != "ends" and zeros:  # where it could not be followed to
         return zeros[-1][1], zeros[-1][0], how
-    place = (here + beyond) / 2 if guess is None else guess
+    place = (here + failed) / 2 if guess is None else guess
     return place, abs(place - here) * (1 if guess is None else 4), how
