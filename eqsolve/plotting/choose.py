@@ -136,14 +136,13 @@ def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: An
             tell_apart(axes, result, [(axes.lines[-1], name)])
         return axes
     short = min(reversed(dims), key=lambda dim: data.sizes[dim]) if ways.x is None else dims[1]
-    (other,) = (dim for dim in dims if dim != short)
     numbers = all(data[dim].dtype.kind in "fi" for dim in dims)
     if ways.kind == "map" and not numbers:
         raise UsageError("a map needs numbers along both axes")
     # values of a second axis that are drawn as lines
     if ways.kind == "lines" or not numbers or (ways.kind is None and data.sizes[short] <= 7):
         family = {_member(result, short, value): (name, data.sel({short: value})) for value in data[short].values}
-        return _lines(result, data, other, family, axes, label, ways)
+        return _lines(result, data, dims[dims[0] == short], family, axes, label, ways)
     return _map(result, data, name, dims, axes, label, ways, every)
 
 
@@ -177,8 +176,7 @@ def _lines(
     if not numbers:  # (the scale sets ticks of its own)
         axes.set_xticks(places, [str(value) for value in values], rotation=15)
     axes.set(xlabel=written(dim, result.latex), ylabel=label)
-    plain(axes, result, legend=len(family.keys() - {None}))
-    return axes
+    return plain(axes, result, legend=len(family.keys() - {None}))
 
 
 def _map(
@@ -301,8 +299,7 @@ def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     then = f"{now[:-1]}'$" if now.isascii() and now[1:-1].isalpha() else "$t'$"
     axes.set(xscale=scale, yscale=scale, xlabel=then, ylabel=now, aspect="equal")
     axes.figure.colorbar(picture, ax=axes, label=ways.label or written(name, result.latex, f"({now[1:-1]}, {then[1:-1]})"))
-    plain(axes, result)
-    return axes
+    return plain(axes, result)
 
 
 def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -317,8 +314,7 @@ def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     axes.set(yticks=list(rows), yticklabels=[written(name, result.latex) for name in names], ylim=(len(names) - 0.5, -0.7))
     set_scales(axes, log_x=ways.logx, log_y=None)
     axes.margins(x=0.12)
-    plain(axes, result)
-    return axes
+    return plain(axes, result)
 
 
 def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -337,8 +333,7 @@ def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         axes.errorbar(np.arange(len(values)), values, yerr=errors, **style)
     axes.set(xlabel=f"${index}$", ylabel=written(names[0], result.latex) if len(names) == 1 else "")
     set_scales(axes, log_x=ways.logx, log_y=ways.logy)
-    plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
-    return axes
+    return plain(axes, result, legend=ways.legend(before + len(names)))
 
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
@@ -353,8 +348,7 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
         axes = result.law(names[0]).plot(names[0], ax=new_axes(ways.ax), label=ways.label, **ways.style)
         set_scales(axes, log_x=ways.logx, log_y=ways.logy)
         axes.set_xlabel(written(names[0], result.latex))
-        plain(axes, result)
-        return axes
+        return plain(axes, result)
     sizes = {name: tuple(result.families[name].values()) for name in names if name in result.families}
     families = {name: {*member_names(name, shape)} for name, shape in sizes.items()}
     if (families and result.kind == "fixed point") or {*names} & result.tables.keys():
@@ -366,15 +360,16 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
         return (plot_sweep if result.kind == "sweep" else plot_diagram)(result, names, ways)
     if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
         raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
-    for dims in (_CURVE, _KERNEL, _PATHS) if not names else ():
-        some = tuple(name for name in result.shown if result.dataset[name].dims == dims)
-        names = names or (some if dims == _CURVE else some[:1])
-    return _plot(result, names or tuple(name for name in result.names if not result.dataset[name].dims), ways)
+    if not names:
+        curves, kernels, paths = (
+            [name for name in result.shown if result.dataset[name].dims == dims] for dims in (_CURVE, _KERNEL, _PATHS)
+        )
+        names = (*(curves or kernels[:1] or paths[:1] or result._of_dims()),)
+    return _plot(result, names, ways)
 
 
 def plot_together(results: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
     """Draw several results, by the names of their files, over each other, a panel for each quantity."""
-
     there = {file: _over_one_axis(file, item) for file, item in results.items()}
     first, *others = there.values()
     common = [name for name, axis in first.items() if all(other.get(name) == axis for other in others)]

@@ -153,6 +153,10 @@ class Ways:
     x: str | None = None  # of a sweep: the parameter on the x axis
     style: dict[str, Any] = field(default_factory=dict)
 
+    def legend(self, lines: int) -> int:
+        """Return how many lines a legend is to tell apart; none where there is one line without a label."""
+        return lines if lines > 1 or self.label is not None else 0
+
 
 def new_axes(axes: Any = None) -> Any:
     """Return the axes given, or those of a new figure."""
@@ -163,12 +167,13 @@ def new_axes(axes: Any = None) -> Any:
     return axes
 
 
-def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
-    """Finish a drawing: no frame, a legend outside for more than three lines, a title."""
+def plain(axes: Any, result: Result, *, legend: int = 0) -> Any:
+    """Finish a drawing: no frame, a legend outside for more than three lines, a title; return the axes."""
     if legend:
         add_legend(axes, outside=legend > 3)
     axes.spines[["top", "right"]].set_visible(False)
     axes.set_title(title_of(result, axes), fontsize=TITLE_SIZE)
+    return axes
 
 
 def title_of(result: Result, where: Any) -> str:
@@ -320,16 +325,16 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         axes.set_xlim(begin, max(axis.last, axes.get_xlim()[1]) if used else axis.last)
     if not axes.get_xlabel():
         axes.set_xlabel(written("t", result.latex))
-    mine = written(names[0], result.latex) if len(names) == 1 else ""
+    label = written(names[0], result.latex) if len(names) == 1 else ""
     if not before and not axes.get_ylabel():
-        axes.set_ylabel(mine)
-    elif axes.get_ylabel() != mine and axes.get_ylabel().startswith("$"):
+        axes.set_ylabel(label)
+    elif axes.get_ylabel() != label and axes.get_ylabel().startswith("$"):
         axes.set_ylabel("")
-    plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
-    there = axes.__dict__.setdefault("_eqsolve_results", [])
-    there.append(result)
+    plain(axes, result, legend=ways.legend(before + len(names)))
+    drawn_before = axes.__dict__.setdefault("_eqsolve_results", [])
+    drawn_before.append(result)
     if before:  # the settings of one result would not be those of the others
-        axes.set_title(shared_title(axes, there), fontsize=TITLE_SIZE)
+        axes.set_title(shared_title(axes, drawn_before), fontsize=TITLE_SIZE)
     if ways.label is None and "label" not in ways.style:
         tell_apart(axes, result, drawn)
     return axes
@@ -387,8 +392,7 @@ def plot_paths(result: Result, name: str, ways: Ways) -> Any:
     axes.plot(times, mean, color=COLOURS[1], lw=LINE, label=ways.label or "mean")
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
     axes.set(xlim=(axis.first, axis.last), xlabel=written("t", result.latex), ylabel=written(name, result.latex))
-    plain(axes, result, legend=4)  # outside, as the bands fill the axes
-    return axes
+    return plain(axes, result, legend=4)  # outside, as the bands fill the axes
 
 
 def quantiles(values: Array, weights: Array, levels: Array) -> Array:
