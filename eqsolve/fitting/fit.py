@@ -17,10 +17,8 @@ import contextlib
 import math
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,154 +26,21 @@ import numpy as np
 from eqsolve.arguments import callback, checked, is_uncertain, list_of, names, number, table
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError, demand_known
+from eqsolve.fitting.data import Data, read_data
+from eqsolve.fitting.question import Evaluation, Question, Search, SpentError, find_parameters
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.symbols import Parameter
-from eqsolve.language.system import Cases
-from eqsolve.microscopic.simulate import Simulation
-from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, special
+from eqsolve.numerics.arrays import ROUNDING, Array, special
 from eqsolve.numerics.grids import sample_times
-from eqsolve.passes.forms.structure import models_behind
 from eqsolve.passes.rewrite.indices import family_axes
-from eqsolve.progress import Report, watching
+from eqsolve.progress import watching
 from eqsolve.results.archive import write_dataset
-from eqsolve.results.derivatives import derivative_keys
-from eqsolve.results.result import Result
 from eqsolve.results.words import list_settings
-from eqsolve.solvers.options import Options, read_seconds
-from eqsolve.solving import solve_as_asked
+from eqsolve.solvers.options import read_seconds
 from eqsolve.verbs import method
 
 if TYPE_CHECKING:
     import xarray as xr
-
-# --- A model as a function of some of its parameters: observables with errors and exact derivatives.
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Values at one point: (observable, time), their errors, and derivatives (parameter, observable, time) with theirs."""
-
-    result: Result
-    values: Array
-    errors: Array
-    slopes: Array
-    slope_errors: Array
-
-
-@dataclass(eq=False)
-class Question:
-    """What is asked of a model again and again: observables, at times if it has any, with some settings that stay.
-
-    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate. Every solve begins with the one
-    before, ``last``.
-    """
-
-    model: Model
-    names: tuple[str, ...]
-    observables: tuple[str, ...]
-    times: Array | None
-    settings: Mapping[str, Any]
-    rtol: float
-    budget: float | None = None  # CPU seconds: half of them are more than one solve should take
-    solves: int = 0
-    last: Result | None = None
-
-    def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
-        """Solve at a point of the parameters."""
-        settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
-        declared = set(self.observables) <= set(getattr(self.model, "observables", ()))
-        options = Options.make(
-            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (),
-            observables=self.observables or None if declared else None, at=None if self.times is None else tuple(self.times),
-        )  # fmt: skip
-        begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
-        self.solves += 1
-        self.last = solve_as_asked(self.model, settings, options, paths=False, warm_start=begin)
-        return self.last
-
-    def evaluate(self, point: Sequence[float] | Array) -> Evaluation:
-        """Return values, errors and derivatives at a point."""
-        result = self.solve(point)
-        data = result.at(self.times) if self.times is not None else result.dataset
-        demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
-        keys = derivative_keys(result.dataset)
-        columns = [self.observables, *([keys[name, parameter] for name in self.observables] for parameter in self.names)]
-        values, errors = (
-            np.array([[np.atleast_1d(data[key + end].values) for key in row] for row in columns], dtype=float)
-            for end in ("", "_error")
-        )
-        return Evaluation(result, values[0], errors[0], values[1:], errors[1:])
-
-
-class SpentError(Exception):
-    """The CPU time of a search is over."""
-
-
-class Search:
-    """Tells of the solves of a search, and ends it when the CPU seconds of its budget are over."""
-
-    def __init__(self, report: Report | None, budget: float | None) -> None:
-        self.report, self.until = report, time.process_time() + (math.inf if budget is None else budget)
-
-    def tell(self, solves: int, point: Mapping[str, float], text: str, result: Result) -> None:
-        """Say where the last solve was, and what was found there."""
-        if self.report is not None:
-            where = ", ".join(f"{name}={value:.4g}" for name, value in point.items())
-            self.report(solves, math.inf, f"{where}, {text}, {result.stats['seconds']:.2g} s")
-        self.demand(solves)
-
-    def demand(self, solves: int) -> None:
-        if time.process_time() > self.until:
-            raise SpentError(f"the budget was spent after {solves} solves; the best so far is given")
-
-
-def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
-    """Return a function of a result, its error, its derivatives along parameters, and their errors.
-
-    The function is asked again of the result with its values moved along their derivatives, or by their errors: this takes
-    no further solve.
-    """
-    data = result.dataset
-
-    def read(shifts: Mapping[str, Any]) -> float:
-        changed = data.assign({name: data[name] + shift for name, shift in shifts.items()})
-        value = function(replace(result, table=changed))
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise UsageError(f"the function of the result is to give one number, got {type(value).__name__}") from None
-
-    def slope(shifts: Mapping[str, Any]) -> float:
-        largest = {name: np.abs(shift).max(initial=0.0) for name, shift in shifts.items()}
-        ratios = [np.abs(data[name].values).max(initial=0.0) / size for name, size in largest.items() if size]
-        if not ratios:
-            return 0.0
-        # the step of a central difference, relative to what moves the most of its own size
-        step = EPSILON ** (1 / 3) * float(min(filter(None, ratios), default=1.0))
-        up, down = (read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0))
-        return (up - down) / (2 * step)
-
-    def moved(entries: Mapping[str, str]) -> float:
-        """Return how far the function moves when each value moves by its error."""
-        return float(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in entries.items()))
-
-    keys = {pair: key for pair, key in derivative_keys(data).items() if data[key].dims == data[pair[0]].dims}
-    along = [{name: key for (name, parameter), key in keys.items() if parameter == wanted} for wanted in names]
-    slopes = [slope({name: data[key].values for name, key in own.items()}) for own in along]
-    error = moved({name: name for name in result.names if name + "_error" in data})
-    return read({}), error, np.array(slopes), np.array([moved(own) for own in along])
-
-
-def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
-    """Return parameters of a model, or of its cases, by name; raise for what is none."""
-    parts = (model, *(models_behind(model) if isinstance(model, Cases) else ()))
-    every: dict[str, Parameter] = {item.name: item for part in parts for item in part.parameters}
-    demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")
-    if whole := [name for name in names if every[name].is_integer]:
-        raise UsageError(f"`{whole[0]}` of model `{model.name}` is a whole number: there is no derivative along it")
-    return {name: every[name] for name in names}
-
 
 _ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ², 1/30 of an error, is not taken
 
@@ -702,114 +567,6 @@ class _Problem:
                 f"whether these data tell {moved} is not known: near {near} the solves give the derivatives of {names} only "
                 f"to {poor:.1g} of the largest; take a smaller rtol (--rtol), hold one of them fixed, or add a prior"
             )
-
-
-# --- Data to fit: observables at times, with error bars, or in several draws.
-_ERROR = "_error"
-_DRAWS = ("seed", "draw", "run")
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Observables on (draw, time), and the error bars of their means where they were given.
-
-    ``times`` is None for numbers without a time.
-    """
-
-    times: Array | None
-    values: dict[str, Array]
-    errors: dict[str, Array]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.values)
-
-    @property
-    def draws(self) -> int:
-        return len(next(iter(self.values.values())))
-
-    def cut(self, at: Iterable[float] | None, names: Iterable[str] | None) -> Data:
-        """Return some of the observables, at some of the times."""
-        chosen = self.names if names is None else tuple(names)
-        demand_known(chosen, self.values, "the data have no `{}`", "they have")
-        places: Any = slice(None)
-        if at is not None:
-            if self.times is None:
-                raise UsageError("times are asked for, and the data have none")
-            wanted = np.array(list(at), dtype=float)
-            places = np.abs(self.times - wanted[:, None]).argmin(axis=1)
-            if len(missed := wanted[np.abs(self.times[places] - wanted) > 1e-9 * np.maximum(1.0, np.abs(wanted))]):
-                known = ", ".join([*(f"{time:g}" for time in self.times[:8]), *["..."] * (len(self.times) > 8)])
-                raise UsageError(f"the data have no time {missed[0]:g}; they have {known}")
-        times = None if self.times is None else self.times[places]
-        errors = {name: self.errors[name][places] for name in chosen if name in self.errors}
-        return Data(times, {name: self.values[name][:, places] for name in chosen}, errors)
-
-
-def read_data(data: Any) -> Data:
-    """Return data from a CSV file, a DataFrame, an xarray Dataset, a table of columns, or a Simulation.
-
-    A table has a column ``t``, one for each observable, error bars as ``NAME_error``, and, of several draws, a column
-    ``seed`` (or ``draw``, ``run``).
-    """
-    if isinstance(data, Simulation):
-        return Data(np.asarray(data.t, float), {name: np.asarray(entry, float) for name, entry in data.values.items()}, {})
-    lines: list[int] = []
-    if isinstance(data, str | os.PathLike):
-        import pandas as pd
-
-        path = Path(data)
-        if not path.is_file():
-            raise UsageError(f"data: there is no file {str(path)!r}")
-        try:
-            data = pd.read_csv(path, skipinitialspace=True)
-            texts = path.read_text(encoding="utf-8").splitlines()
-            lines = [number for number, text in enumerate(texts, 1) if text.strip()][1:]
-        except (ValueError, UnicodeDecodeError) as reason:
-            raise UsageError(f"data: {str(path)!r} cannot be read as a table of comma-separated values: {reason}") from None
-    if hasattr(data, "data_vars") or (hasattr(data, "to_dataframe") and hasattr(data, "dims")):
-        data = data.to_dataframe().reset_index()
-    if hasattr(data, "columns"):
-        columns = {str(name): data[name].to_numpy() for name in data.columns}
-        if "t" not in columns and getattr(data.index, "name", None) == "t":
-            columns["t"] = data.index.to_numpy()
-    elif isinstance(data, Mapping):
-        columns = {str(name): np.atleast_1d(np.asarray(entry)) for name, entry in data.items()}
-    else:
-        raise UsageError(
-            f"data: expected a CSV file, a DataFrame, an xarray Dataset or a Simulation, got {type(data).__name__}"
-        )
-    return _from_columns(columns, lines)
-
-
-def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
-    draw = next((name for name in _DRAWS if name in columns), None)
-    numbers = {name: np.empty(len(entry)) for name, entry in columns.items() if name != draw}
-    for name, column in numbers.items():
-        for row, value in enumerate(columns[name]):
-            try:
-                column[row] = value
-            except (TypeError, ValueError):
-                where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
-                hint = "; values are separated by commas, not `;`" if ";" in name else ""
-                raise UsageError(f"data: {str(value)!r} in column `{name}`, {where}, is not a number{hint}") from None
-    names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]
-    if not names or not len(numbers[names[0]]):
-        raise UsageError(f"data: there is no column to fit; expected t and observables, got {', '.join(columns) or 'nothing'}")
-    if gaps := [name for name in names if not np.isfinite(numbers[name]).all()]:
-        raise UsageError(f"data: the column `{gaps[0]}` has entries that are not finite numbers; leave those rows out")
-    moments = numbers.get("t", np.zeros(len(numbers[names[0]])))
-    labels = np.zeros(len(moments)) if draw is None else np.asarray(columns[draw])
-    labels = labels if "t" in numbers else np.arange(len(moments))  # every row is a draw
-    order = [rows[np.argsort(moments[rows])] for label in np.unique(labels) for rows in [np.flatnonzero(labels == label)]]
-    times, *_ = runs = [moments[rows] for rows in order]
-    if len(np.unique(times)) != len(times) or any(len(run) != len(times) or not np.allclose(run, times) for run in runs):
-        raise UsageError("data: every draw must have the same times, each once; name the draws in a column `seed`")
-    values = {name: np.stack([numbers[name][rows] for rows in order]) for name in names}
-    errors = {name: numbers[name + _ERROR][order[0]] for name in names if name + _ERROR in numbers}
-    if wrong := [name for name, entry in errors.items() if not (entry > 0).all()]:
-        raise UsageError(f"data: the error bars of `{wrong[0]}` must be positive")
-    return Data(times if "t" in numbers else None, values, errors)
 
 
 # --- Fits in files: the data, the model at their times and between, and what was found.

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
 from eqsolve.errors import SolverError, UsageError, demand_known, logger
-from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, through
+from eqsolve.fitting.question import Question, Search, SpentError, find_parameters, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names

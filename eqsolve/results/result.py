@@ -114,8 +114,8 @@ class Result:
     @functools.cached_property
     def variables(self) -> Mapping[str, Any]:
         """Values, errors and derivatives by name, with ``dims``, ``values`` and ``attrs``."""
-        own = isinstance(self.table, LabelledArrays)
-        return {str(key): v for key, v in (self.table.variables if own else self.table.data_vars).items()}
+        entries = self.table.variables if isinstance(self.table, LabelledArrays) else self.table.data_vars
+        return {str(key): entry for key, entry in entries.items()}
 
     @functools.cached_property
     def coords(self) -> Mapping[str, Any]:
