@@ -235,8 +235,8 @@ def make(analysis: Analysis, out: Path, *, quick: bool = False, data: str | None
 def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, started: float) -> Made:
     import matplotlib as mpl
 
-    from eqsolve.plotting.curves import save_figure
     from eqsolve.plotting.paper import RC
+    from eqsolve.plotting.style import save_figure
 
     module = load_module(analysis)
     key = content_key(analysis, quick, data)

@@ -16,7 +16,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.symbols import Head
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
-from eqsolve.plotting.curves import written
+from eqsolve.plotting.style import written
 
 # The palette of Okabe and Ito, told apart by colour-blind readers too.
 COLOURS = {

@@ -12,21 +12,20 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from eqsolve.errors import UsageError, demand_known
-from eqsolve.plotting.choose import read_ways, rows_and_columns
-from eqsolve.plotting.curves import (
+from eqsolve.plotting.curves import TimeAxis, spread_times, time_axis
+from eqsolve.plotting.style import (
     COLOURS,
     LINE,
     SEQUENTIAL,
     TITLE_SIZE,
-    TimeAxis,
     Ways,
     add_legend,
     draw_line,
     new_axes,
+    read_ways,
+    rows_and_columns,
     set_scales,
     settings_title,
-    spread_times,
-    time_axis,
     written,
 )
 from eqsolve.results.words import percent
