@@ -37,7 +37,6 @@ class Session:
 
     def __init__(self, model: str) -> None:
         self.model = model
-        self.used = time.monotonic()
         self._newest = 0  # the number of the job that is wanted
         self._child: Child | None = None
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
@@ -64,7 +63,6 @@ class Session:
                         self.cancel()
                     for _ in self._messages(number, lines):
                         pass
-                self.used = time.monotonic()
 
     def cancel(self) -> int:
         """Leave the job under way; return a number above those of all jobs so far."""
@@ -141,12 +139,12 @@ class Sessions:
     def get(self, name: str) -> Session:
         """Return the session of a page; of too many, the one unused longest is closed."""
         with self._lock:
-            if name not in self._open:
-                self._open[name], self._first = self._first or Session(self.model), None
-            self._open[name].used = time.monotonic()
-            session = self._open[name]
-            extra = [min(self._open, key=lambda key: self._open[key].used)] if len(self._open) > self.most else []
-        for oldest in extra:
+            session = self._open.pop(name, None)
+            if session is None:
+                session, self._first = self._first or Session(self.model), None
+            self._open[name] = session  # the one used last comes last
+            oldest = next(iter(self._open))
+        if len(self._open) > self.most:
             self.close(oldest)
         return session
 

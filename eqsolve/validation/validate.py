@@ -473,9 +473,8 @@ def validate(
         constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
     with watching(progress) as report:
-        task = _Task(
-            model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, report, wanted, region, device
-        )
+        runs = {"seed": seed, "data": data, "constants": constants, "step": step, "device": device, "workers": workers}
+        task = _Task(model, below, settings, d, seeds, rtol, runs, report, wanted, region)
         if isinstance(model, System | Flow):
             validation = task.dynamics(at, t_max)
         elif isinstance(model, FixedPoint):
@@ -516,16 +515,11 @@ class _Task:
     settings: dict[str, Any]
     d: int | None
     seeds: int
-    seed: int
     rtol: float
-    data: Any
-    constants: str
-    step: float | None
-    workers: int | None
+    runs: dict[str, Any]  # how flows are run: seed, data, constants, step, device, workers
     progress: Any
     wanted: tuple[str, ...] | None
     region: tuple[float, float] | None
-    device: str
 
     def _shared(self) -> dict[str, Any]:
         """Return the settings of the flow: those of the theory, so that defaults cannot differ."""
@@ -555,32 +549,28 @@ class _Task:
             raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
         return both
 
-    def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
-        inner = part_of(self.progress, *share)
-        report = False if inner is None else lambda done, total, _: inner(done, total, f"finite size, d = {d}")
-        return simulate(
-            self.flow, d=d, seeds=seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
-            device=self.device, workers=self.workers, keep=keep, progress=report, params=self._shared(),
-        )  # fmt: skip
-
     def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
         """Return runs at size d, and ``more`` times as many at half of it."""
-        fixed = read_data(self.data).shape
-        size = self.d or (None if fixed else 2000)
-        large = self._simulate(size, self.seeds, at, (0.2, 0.7), keep)
-        half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
-        return large, half
+        shared, fixed = self._shared(), read_data(self.runs["data"]).shape
+
+        def run(d: int | None, seeds: int, *share: float) -> Any:
+            inner = part_of(self.progress, *share)
+            report = False if inner is None else lambda done, total, _: inner(done, total, f"finite size, d = {d}")
+            return simulate(self.flow, d=d, seeds=seeds, at=at, keep=keep, progress=report, params=shared, **self.runs)
+
+        large = run(self.d or (None if fixed else 2000), self.seeds, 0.2, 0.7)
+        return large, None if fixed else run(max(2, large.d // 2), more * self.seeds, 0.7, 1.0)
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
-        if (step := self.step) is not None and step <= 0:
+        if (step := self.runs["step"]) is not None and step <= 0:
             raise UsageError(f"step= takes a positive number, got {step:g}")
         last = 10.0 if t_max is None else float(t_max)
         times = sorted(at) if at is not None else [0.03 * last, 0.1 * last, 0.3 * last, last]
         times = times if step is None else sorted({round(item / step) * step for item in times})
-        told = part_of(self.progress, 0.0, 0.2) or False
-        theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own(), progress=told)
-        keep = bool(_lawful(theory, self.flow))
-        large, half = self._two_sizes(times, keep, more=2)
+        how = {"step": step, "seed": self.runs["seed"], "progress": part_of(self.progress, 0.0, 0.2) or False}
+        theory = solve(self.model, at=times, rtol=self.rtol, params=self._own(), **how)
+        variables = _lawful(theory, self.flow)
+        large, half = self._two_sizes(times, bool(variables), more=2)
         sampled = theory.at(large.t)
         compared = {}
         names = self._names([*sampled.data_vars])
@@ -590,7 +580,7 @@ class _Task:
             half_values = None if half is None else half.values[name][:, begin:]
             known = (sampled[name].values[begin:], sampled[f"{name}_error"].values[begin:])
             compared[name] = (*known, large.values[name][:, begin:], half_values)
-        distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
+        distance = distances(theory, large, half, variables) if variables else None
         return self._package(compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
@@ -627,14 +617,14 @@ class _Task:
         """Compare a fixed point with the estimator it describes, which it declares by ``minimises=``."""
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
-        d, exact = self.d or 2000, self.constants != "sampled"
-        how: dict[str, Any] = {"seeds": self.seeds, "seed": self.seed, "exact": exact}
+        d = self.d or 2000
+        how: dict[str, Any] = {"seeds": self.seeds, "seed": self.runs["seed"], "exact": self.runs["constants"] != "sampled"}
         (large, law), (half, rough) = (finite_size(binding, d=size, **how) for size in (d, d // 2))
         names = self.wanted or tuple(large)
         demand_known(names, large, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
         compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
-        sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
+        sizes = (d, round(binding.number(spec.ratio) * d), str(self.runs["data"]))
         made = self._package(compared, sizes, [], theory)
         return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
 
@@ -643,11 +633,11 @@ class _Task:
         name = (self.wanted or ("gamma",))[0]
         demand_known([name], theory.names, f"model `{self.model.name}` has no decay rate `{{}}` to compare")
         d = self.d or 400
-        shared = self._shared()
-        rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
+        shared, seed, data = self._shared(), self.runs["seed"], self.runs["data"]
+        rates = [decay_rates(self.flow, size, self.seeds, seed, shared, data) for size in (d, d // 2)]
         compared = {name: _number(theory, name, 0.0, *rates)}
         n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
-        return self._package(compared, (d, n, str(self.data)), [], theory, order=2 / 3)
+        return self._package(compared, (d, n, str(data)), [], theory, order=2 / 3)
 
     def _package(
         self, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
