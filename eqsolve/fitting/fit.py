@@ -383,15 +383,15 @@ class _Set:
         return np.atleast_2d(np.cov((every / self.sigmas) @ jacobian, rowvar=False)) / len(every)
 
     def told(self, point: Array, scale: float) -> FitSet:
-        there, names, times = self.at(point), self.data.names, self.data.times
+        model, names, times = self.at(point), self.data.names, self.data.times
         settings = {name: str(value) for name, value in self.settings.items()}
         curves, sigmas = (
-            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (there.values, scale * self.sigmas)
+            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (model.values, scale * self.sigmas)
         )
         lines: dict[str, Array] = {}  # between the data's times, for either scale of time
         if times is not None and np.ptp(times) > 0:
             moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
-            between = there.result.at(moments)
+            between = model.result.at(moments)
             lines = {"t": moments, **{name: between[name].values for name in names}}
         return FitSet(self.data, settings, curves, sigmas, lines)
 

@@ -117,12 +117,12 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
 
 def plot_together(results: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
     """Draw several results, by the names of their files, over each other, a panel for each quantity."""
-    there = {file: _over_one_axis(file, item) for file, item in results.items()}
-    first, *others = there.values()
+    held = {file: _over_one_axis(file, result) for file, result in results.items()}
+    first, *others = held.values()
     common = [name for name, axis in first.items() if all(other.get(name) == axis for other in others)]
     if not set(names or common) <= set(common) or not common:
         each = "; ".join(
-            f"{file}: {', '.join(f'{n} over {a}' for n, a in has.items()) or 'nothing'}" for file, has in there.items()
+            f"{file}: {', '.join(f'{n} over {a}' for n, a in has.items()) or 'nothing'}" for file, has in held.items()
         )
         raise UsageError(f"there is no {' and '.join(names) or 'quantity'} over the same axis in all files ({each})")
     shown = list(names) or common
@@ -130,8 +130,8 @@ def plot_together(results: Mapping[str, Any], names: Sequence[str], **given: Any
     alike = len(set(words)) < len(words)  # (such as results of different tolerances)
     panels = make_panels(len(shown)) if len(shown) > 1 else [new_axes()]
     for name, axes in zip(shown, panels, strict=True):
-        for file, item in results.items():
-            item.plot(name, ax=axes, **given, **({"label": file} if alike else {}))
+        for file, result in results.items():
+            result.plot(name, ax=axes, **given, **({"label": file} if alike else {}))
         given.setdefault("logx", axes.get_xscale() == "log")  # the same in every panel
         if not axes.get_ylabel():
             axes.set_ylabel(written(name, next(iter(results.values())).latex))
@@ -157,8 +157,8 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"the result of `{result.model}` has nothing to draw")
     dims, *others = kinds
     if others:
-        told = ", ".join(f"`{name}` is {_WORDS.get(result.dataset[name].dims, 'a table')}" for name in names)
-        raise UsageError(f"one drawing shows one kind of thing: {told}")
+        described = ", ".join(f"`{name}` is {_WORDS.get(result.dataset[name].dims, 'a table')}" for name in names)
+        raise UsageError(f"one drawing shows one kind of thing: {described}")
     if dims in (_CURVE, ()):
         return (plot_curves if dims else plot_numbers)(result, names, ways)
     if len(names) > 1:

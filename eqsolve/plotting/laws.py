@@ -50,9 +50,9 @@ def animate_law(
     if path is not None and os.path.splitext(path)[1].lower() != ".gif":
         raise UsageError(f"cannot write {str(path)!r}: a film is a file name ending in .gif")
     if not is_process(result, name):
-        there = [item for item in result.names if is_process(result, item)]
-        has = f"there are: {', '.join(there)}" if there else "the model has none"
-        raise UsageError(f"`{name}` is not a random process of the result{did_you_mean(name, there)} ({has})")
+        processes = [name for name in result.names if is_process(result, name)]
+        has = f"there are: {', '.join(processes)}" if processes else "the model has none"
+        raise UsageError(f"`{name}` is not a random process of the result{did_you_mean(name, processes)} ({has})")
     weights = weights_of(result, name)
     stored = result.dataset[name]
     times = time_axis(stored["t"].values, [weights @ stored.values, weights @ stored.values**2]).times(frames)

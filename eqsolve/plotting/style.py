@@ -59,8 +59,8 @@ def differences(results: Sequence[Any]) -> list[str]:
     if several := len({r.model for r in results}) > 1:  # what only some of the models have does not compare
         names = {name: None for name in names if all(name in r.params for r in results)}
     differ = [name for name in names if len({str(r.params.get(name)) for r in results}) > 1]
-    told = ([setting(name, r.params[name], r.latex) for name in differ if name in r.params] for r in results)
-    return [", ".join([r.model] * several + words) for r, words in zip(results, told, strict=True)]
+    settings = ([setting(name, r.params[name], r.latex) for name in differ if name in r.params] for r in results)
+    return [", ".join([r.model] * several + words) for r, words in zip(results, settings, strict=True)]
 
 
 def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> None:

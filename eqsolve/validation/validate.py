@@ -383,11 +383,11 @@ def given_constants(values: Array, weights: Array, constants: Array) -> Parts:
     """Return the parts of a weighted law, its quantiles interpolated in normal scores."""
     parts, scores = [], special.ndtri(midpoints())
     for key in np.unique(constants, axis=1).T if len(constants) else np.empty((1, 0)):
-        mine = (constants == key[:, None]).all(axis=0)
-        order = np.argsort(values[mine], kind="stable")
-        mass = weights[mine][order] / weights[mine].sum()
+        own = (constants == key[:, None]).all(axis=0)
+        order = np.argsort(values[own], kind="stable")
+        mass = weights[own][order] / weights[own].sum()
         places = special.ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16))
-        parts.append((key, np.interp(scores, places, values[mine][order])))
+        parts.append((key, np.interp(scores, places, values[own][order])))
     return parts
 
 
