@@ -169,8 +169,8 @@ def run_explain(options: Namespace) -> int:
     model = load(options.model)
     explanation = explain(model, **read_options(options))
     if picture is not None:
-        from eqsolve.plotting.curves import save_figure
         from eqsolve.plotting.graph import draw_dependencies
+        from eqsolve.plotting.style import save_figure
 
         save_figure(draw_dependencies(model), picture)
     if options.json:

@@ -81,7 +81,7 @@ def deliver(
             result.save(data, **save)
         if picture is not None:
             from eqsolve.cli.options import read_drawing
-            from eqsolve.plotting.curves import figure_of, save_figure
+            from eqsolve.plotting.style import figure_of, save_figure
 
             save_figure(figure_of(result.plot(**read_drawing(options))), picture)
     finally:

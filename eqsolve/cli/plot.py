@@ -34,7 +34,7 @@ def run_plot(options: Namespace) -> int:
     picture = check_destination(options.out or default, "--out", FIGURES)
     assert picture is not None
     from eqsolve.plotting.choose import plot_together
-    from eqsolve.plotting.curves import figure_of, save_figure
+    from eqsolve.plotting.style import figure_of, save_figure
     from eqsolve.results.archive import open as open_result
 
     results = {file.removesuffix(".nc"): open_result(file) for file in files}

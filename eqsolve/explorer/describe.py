@@ -95,20 +95,21 @@ class Control:
 
 def list_controls(model: Model) -> list[Control]:
     """Return the controls of a model and of those behind it: numbers first, each kind by name."""
-    found: dict[str, Control] = {}
+    controls: dict[str, Control] = {}
     for whole in (model, *models_behind(model)):
         exact = getattr(whole, "exact", None)  # what only closed forms read moves nothing
         part = whole._with(exact=type(exact)()) if exact else whole
         for parameter in part.parameters:
-            if parameter.name not in found:
-                found[parameter.name] = _number(part, parameter)
+            if parameter.name not in controls:
+                controls[parameter.name] = _number(part, parameter)
+        about = {key.name.partition("[")[0]: text for key, text in meanings(part.file).items()}
         for item in part.randoms:
             law = part.laws.get(item, part.defaults.get(item, item.law))
             name = item.name.partition("[")[0]  # a family has one law
-            if name not in found and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
-                said = {key.name.partition("[")[0]: text for key, text in meanings(part.file).items()}
-                found[name] = Control(name, to_mathml(item.latex_name), "law", decimal_text(law), about=said.get(name, ""))
-    return sorted(found.values(), key=lambda control: (control.kind == "law", control.name))
+            if name not in controls and isinstance(law, Law) and not is_found(part, item) and law.dimension == 1:
+                label, text = to_mathml(item.latex_name), decimal_text(law)
+                controls[name] = Control(name, label, "law", text, about=about.get(name, ""))
+    return sorted(controls.values(), key=lambda control: (control.kind == "law", control.name))
 
 
 def _number(model: Model, item: Parameter) -> Control:
@@ -133,25 +134,23 @@ def slider_range(item: Parameter, default: float | None) -> tuple[float | None, 
     be zero gets four times its default, at least 1, and what may be negative as much on both sides. Bounds cut all of them.
     An infinite value has no slider.
     """
-    lower, upper = (None if bound is None or not math.isfinite(float(bound)) else float(bound) for bound in item.bounds)
-    if default is not None and not math.isfinite(default):
-        return None, None, "lin"
-    centre = 1.0 if default is None else default
-    scale = "lin"
+    ends = zip(item.bounds, (-math.inf, math.inf), strict=True)
+    lower, upper = (infinite if bound is None else float(bound) for bound, infinite in ends)
+    centre, scale = 1.0 if default is None else default, "lin"
+    if not math.isfinite(centre):
+        return None, None, scale
     if item.is_integer:
-        first = lower if lower is not None else (1.0 if item.is_positive else 0.0 if item.is_nonnegative else centre - 5)
-        low, high = first, max(first, centre) + 6
+        least = 1.0 if item.is_positive else 0.0 if item.is_nonnegative else centre - 5
+        low = lower if math.isfinite(lower) else least
+        high = max(low, centre) + 6
     elif item.is_positive:
         low, high, scale = 1 / _round_up(4 / centre), _round_up(4 * centre), "log"
+    elif math.isfinite(lower) and math.isfinite(upper):
+        low, high = lower, upper
     else:
         reach = _round_up(max(4 * abs(centre), 1.0))
-        low, high = (-reach, reach) if not (item.is_nonnegative or item.is_negative) else (0.0, reach)
-        if item.is_negative:
-            low, high = -reach, -reach * 1e-3
-    low = low if lower is None else max(low, lower)
-    high = high if upper is None else min(high, upper)
-    if lower is not None and upper is not None and not item.is_integer and not item.is_positive:
-        low, high = lower, upper
+        low, high = 0.0 if item.is_nonnegative else -reach, -reach * 1e-3 if item.is_negative else reach
+    low, high = max(low, lower), min(high, upper)
     return low, max(low, high), scale if low > 0 else "lin"
 
 
@@ -181,16 +180,14 @@ def find_related(model: Model) -> list[Model]:
     flows = flow_names(model)
     if not flows or isinstance(model, Singularity):
         return []
-    timeless: list[Model] = []
+    related: dict[type[Model], list[Model]] = {Cases: [], FixedPoint: [], Singularity: []}
     for file in list_models():
         if file.kind in KINDS:
             with contextlib.suppress(EqsolveError):
                 other = load(str(file.path))
-                timeless += [other] if other.name != model.name and flow_names(other) & flows else []
-    choices, points, rates = (
-        list[Model](it for it in timeless if isinstance(it, kind)) for kind in (Cases, FixedPoint, Singularity)
-    )
-    return rates if isinstance(model, FixedPoint | Cases) else [*(choices or points), *rates]
+                related.get(type(other), []).extend([other] if other.name != model.name and flow_names(other) & flows else [])
+    rates = related[Singularity]
+    return rates if isinstance(model, FixedPoint | Cases) else [*(related[Cases] or related[FixedPoint]), *rates]
 
 
 def unknown_settings(other: Model, settings: Mapping[str, Any]) -> list[str]:
@@ -218,10 +215,9 @@ def describe(model: Model) -> dict[str, Any]:
     title, _, rest = (model.doc or "").strip().partition("\n")
     known = law_names()
     return {
-        "stamp": stamp(model), "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
+        "version": __version__, "name": model.name, "spoken": spoken_name(model), "kind": model.kind,
         "title": title, "doc": rest.strip(), "timed": model.kind in TIMED, "equations": equations(model),
-        "labels": labels(model),
-        "controls": [asdict(control) for control in list_controls(model)],
+        "labels": labels(model), "controls": [asdict(control) for control in list_controls(model)],
         "laws": {name: {"text": text, "usage": known[name].usage} for name, text in EXAMPLES.items() if name in known},
         "observables": observable_names(model),
         "indices": sorted({str(axis) for axes in family_axes(model).values() for axis in axes}),
@@ -260,14 +256,8 @@ def render(config: dict[str, Any], *, title: str, connect: bool) -> str:
         f"connect-src '{'self' if connect else 'none'}'; script-src 'sha256-{digest}'"
     )
     data = json.dumps(config, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-    parts = {
-        "RULES": html.escape(rules),
-        "TITLE": html.escape(title),
-        "STYLE": (PARTS / "page.css").read_text(encoding="utf-8"),
-        "CONFIG": data,
-        "SCRIPT": script,
-    }
-    page = (PARTS / "page.html").read_text(encoding="utf-8")
+    page, style = ((PARTS / name).read_text(encoding="utf-8") for name in ("page.html", "page.css"))
+    parts = {"RULES": html.escape(rules), "TITLE": html.escape(title), "STYLE": style, "CONFIG": data, "SCRIPT": script}
     for name, text in parts.items():
         page = page.replace(f"<!--{name}-->", text, 1)
     return page

@@ -15,14 +15,14 @@ from eqsolve.errors import UsageError, logger
 from eqsolve.explorer.describe import TIMED, Control, describe, list_controls, observable_names, render
 from eqsolve.files.atomic import atomic_path
 from eqsolve.language.model import Model
-from eqsolve.numerics.arrays import Array
-from eqsolve.numerics.grids import DRAWN, sample_times
+from eqsolve.numerics.arrays import Array, over_neighbours
+from eqsolve.numerics.grids import DRAWN, ROWS, sample_times
 from eqsolve.plotting.curves import time_axis
+from eqsolve.results.derivatives import is_geometric
 from eqsolve.results.result import Result
+from eqsolve.results.words import TELLING
 from eqsolve.sweeping.run import read_axes, sweep
 
-AXES, VALUES = 2, 9  # of the grid that is taken when none is given
-WIDE = 0.1  # of the height of a curve: bands above this are worth a word
 SMOOTH = 5.0  # how much less than a line a cubic misses where a dependence counts as smooth
 
 
@@ -37,13 +37,13 @@ def default_grid(model: Model, settings: Mapping[str, Any]) -> dict[str, str]:
         raise UsageError(
             f"model `{model.name}` has no parameter to move; name what the sliders run over: --grid NAME=FIRST:LAST:COUNT"
         )
-    made = {}
-    for item in free[:AXES]:
+    axes = {}
+    for item in free[:2]:  # more axes would take too many solves
         low, high = item.low or 0.0, item.high or 0.0
         if item.scale == "log":
             low, high = max(low, float(item.value) / 4), min(high, 4 * float(item.value))
-        made[item.name] = f"{low:g}:{high:g}:{VALUES}:{item.scale}"
-    return made
+        axes[item.name] = f"{low:g}:{high:g}:{ROWS + 1}:{item.scale}"
+    return axes
 
 
 def export_page(
@@ -70,8 +70,7 @@ def export_page(
     about = describe(model)
     about["spoken"] = Path(about["spoken"]).name  # the page goes elsewhere, where the folders of this machine mean nothing
     data = pack(result, controls, observable_names(model))
-    advice = advise(data)
-    if advice:
+    if advice := advise(data):
         logger.warning("%s", advice)
     with tempfile.TemporaryDirectory(prefix="eqsolve-export-") as folder:
         result.save(file := Path(folder, "sweep.nc"))
@@ -87,30 +86,23 @@ def export_page(
 
 def pack(result: Result, controls: Mapping[str, Control], first: list[str]) -> dict[str, Any]:
     """Return a sweep for the page: every quantity as one row of numbers, the last axis running fastest."""
-    dims = [str(dim) for dim in result.dataset["status"].dims]
-    axes = [_axis(name, result.dataset[name].values, controls.get(name)) for name in dims]
     data = result.dataset
-    made: dict[str, Any] = {"axes": axes, "t": None, "quantities": {}}
+    axes = [_axis(str(dim), data[dim].values, controls.get(str(dim))) for dim in data["status"].dims]
+    places = [axis["nodes"] if axis["kind"] == "number" else None for axis in axes]
+    packed: dict[str, Any] = {"axes": axes, "t": None, "quantities": {}}
     if "t" in data.coords:
-        made["t"] = [float(moment) for moment in data["t"].values]
-        made["log"] = time_axis(data["t"].values, [data[name].values for name in result.shown]).log
+        packed["t"] = data["t"].values.tolist()
+        packed["log"] = time_axis(data["t"].values, [data[name].values for name in result.shown]).log
     for name in sorted(result.shown, key=lambda name: first.index(name) if name in first else len(first)):
-        values = data[name].values
-        logarithmic = bool(np.all(values[np.isfinite(values)] > 0))
-        written = np.log(values) if logarithmic else values
-        errors = data[f"{name}_error"].values
-        places = [axis["nodes"] if axis["kind"] == "number" else None for axis in axes]
-        between = interpolation_errors(written, places)
-        if made["t"] is not None:  # residuals may cross zero at single times
+        values, errors = data[name].values, data[f"{name}_error"].values
+        log = bool(np.all(values[np.isfinite(values)] > 0))
+        between = interpolation_errors(np.log(values) if log else values, places)
+        if packed["t"] is not None:  # residuals may cross zero at single times
             between[..., 1:] = maximum_filter1d(between[..., 1:], 9, axis=-1)
-        made["quantities"][name] = {
-            "log": logarithmic,
-            "values": _short(values, 7),
-            "errors": _short(errors / values if logarithmic else errors, 2),
-            "between": _short(between, 2),
-        }
-    made["messages"] = [str(text) for text in data["message"].values.ravel().tolist()]
-    return made
+        written = {"values": _short(values, 7), "errors": _short(errors / values if log else errors, 2)}
+        packed["quantities"][name] = {"log": log, **written, "between": _short(between, 2)}
+    packed["messages"] = [str(text) for text in data["message"].values.ravel()]
+    return packed
 
 
 def advise(data: Mapping[str, Any]) -> str:
@@ -118,24 +110,24 @@ def advise(data: Mapping[str, Any]) -> str:
 
     The error of a cubic falls like the fourth power of the distance between the values.
     """
-
     count = len(data.get("t") or [0])
 
     def widest(finer: float) -> float:
-        found = 0.0
-        for item in data["quantities"].values():
-            values, between = (np.array(item[key], dtype=float).reshape(-1, count) for key in ("values", "between"))
+        """Return the largest share of a curve's height that is uncertain with values that are so much denser."""
+        shares = [0.0]
+        for curve in data["quantities"].values():
+            values, between = (np.array(curve[key], dtype=float).reshape(-1, count) for key in ("values", "between"))
             errors = between / finer**4
-            if item["log"]:  # a value between the points is hardly larger than all that are there
+            if curve["log"]:  # a value between the points is hardly larger than all that are there
                 errors = np.minimum(values * np.expm1(errors), np.nanmax(values, axis=0))
             height = np.nanmax(values) - min(np.nanmin(values), 0.0)
-            found = max(found, float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
-        return found
+            shares.append(float(np.nanmax(errors, initial=0.0)) / height if height > 0 else 0.0)
+        return max(shares)
 
     sliders = {axis["name"]: len(axis["nodes"]) - 1 for axis in data["axes"] if axis["kind"] == "number"}
-    if widest(1) < WIDE or not sliders:
+    if widest(1) < TELLING or not sliders:
         return ""
-    finer = next((times for times in (1.5, 2, 3, 4) if widest(times) < WIDE), None)
+    finer = next((times for times in (1.5, 2, 3, 4) if widest(times) < TELLING), None)
     advice = "take a narrower range (--grid)"
     if finer is not None:
         enough = [f"{math.ceil(finer * steps) + 1} values of {name}" for name, steps in sliders.items()]
@@ -156,10 +148,8 @@ def _axis(name: str, labels: Array, control: Control | None) -> dict[str, Any]:
             f"--grid {name}: a slider interpolates between at least 3 values in increasing order, got "
             f"{', '.join(f'{value:g}' for value in values)}"
         )
-    steps, ratios = np.diff(values), values[1:] / values[:-1] if np.all(values > 0) else np.array([])
-    scale = "log" if len(ratios) and np.ptp(ratios) / ratios.mean() < np.ptp(steps) / steps.mean() else "lin"
-    nodes = np.log(values) if scale == "log" else values
-    return {"name": name, "kind": "number", "scale": scale, "nodes": [float(node) for node in nodes]}
+    scale, nodes = ("log", np.log(values)) if is_geometric(values) else ("lin", values)
+    return {"name": name, "kind": "number", "scale": scale, "nodes": nodes.tolist()}
 
 
 def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Array:
@@ -173,25 +163,21 @@ def interpolation_errors(values: Array, nodes: list[list[float] | None]) -> Arra
     total = np.zeros(values.shape)
     for axis, places in enumerate(nodes):
         if places is not None:
-            along = np.moveaxis(values, axis, 0)
-            counts = max(2, min(4, len(places) - 2)), 2
-            padded = (
-                np.pad(_missed(along, places, count), [(1, 1), *[(0, 0)] * (values.ndim - 1)], "edge") for count in counts
-            )
-            cubic, linear = (np.maximum(np.maximum(item[:-2], item[2:]), item[1:-1]) for item in padded)
+            along, counts = np.moveaxis(values, axis, 0), (max(2, min(4, len(places) - 2)), 2)
+            cubic, linear = (over_neighbours(_missed(along, places, count), 1, np.max, [0]) for count in counts)
             total += np.moveaxis(np.where(SMOOTH * cubic <= linear, 0.5 * cubic, 1.5 * cubic), 0, axis)
     return total
 
 
 def _missed(values: Array, places: list[float], count: int) -> Array:
     """Return how far each value is from the polynomial through the ``count`` points nearest to it."""
-    found, last = np.empty(values.shape), len(places) - 1
+    gaps, last = np.empty(values.shape), len(places) - 1
     for j in range(1, last):
         first = min(max(j - count // 2, 0), max(last - count, 0))
         others = [k for k in range(first, min(first + count, last) + 1) if k != j]
-        found[j] = np.abs(values[j] - krogh_interpolate(np.array(places)[others], values[others], places[j]))
-    found[0], found[-1] = found[1], found[-2]
-    return found
+        gaps[j] = np.abs(values[j] - krogh_interpolate(np.array(places)[others], values[others], places[j]))
+    gaps[0], gaps[-1] = gaps[1], gaps[-2]
+    return gaps
 
 
 def _short(values: Array, digits: int) -> list[float | None]:

@@ -32,6 +32,7 @@ from eqsolve.sweeping.run import sweep
 from eqsolve.sweeping.workers import attend
 
 Progress = Callable[[float, float, str], None]
+Request = Mapping[str, Any]
 Answer = dict[str, Any]
 
 
@@ -43,47 +44,38 @@ class PageState:
     result: Result | None = None
     asked: dict[str, Any] = field(default_factory=dict)
 
-    def load(self) -> Model:
-        """Return the model as its file is at this moment."""
-        return load(self.model)
+
+def run_describe(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
+    return about.describe(model)
 
 
-def run_describe(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
-    return about.describe(state.load())
-
-
-def run_neighbours(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_neighbours(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return the fixed points and rates that belong to the model, and whether it has phases."""
-    related = about.find_related(state.load())
-    told = [{"name": it.name, "kind": it.kind, "equations": about.equations(it), "labels": about.labels(it)} for it in related]
-    return {"related": told, "phases": has_phases(state.load())}
+    related = about.find_related(model)
+    told = [{"name": m.name, "kind": m.kind, "equations": about.equations(m), "labels": about.labels(m)} for m in related]
+    return {"related": told, "phases": has_phases(model)}
 
 
-def run_solve(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_solve(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return curves with errors: over time, or else over one of the parameters."""
-    model = state.load()
     result = _solve(state, model, request, progress)
-    made: Answer = {
-        "stamp": about.stamp(model), "status": result.status, "message": result.message, "rtol": _rtol(request),
-        "params": result.params,
-        "solver": result.stats.get("solver"), "seconds": result.stats.get("seconds"),
+    told: Answer = {"status": result.status, "message": result.message, "rtol": _rtol(request), "params": result.params}
+    told |= {key: result.stats.get(key) for key in ("solver", "seconds")}
+    if result.kind != "sweep":
+        return told | _curves(result, model)
+    try:  # the numbers at the settings themselves, or why there are none
+        here = solve(model, params=_settings(request), rtol=_rtol(request))
+        told["point"] = {"status": here.status, "message": here.message, **_numbers(here, model)}
+    except EqsolveError as error:
+        told["point"] = {"error": str(error)}
+    data, [axis] = result.dataset, result.dataset["status"].dims
+    return {
+        **told, "x": str(axis), "t": data[axis].values, **_families(result), **values_and_errors(data, _drawn(result, model)),
+        "points": [str(text) for text in data["message"].values], "failed": int(result.stats["failed"]),
     }  # fmt: skip
-    if result.kind == "sweep":
-        try:  # the numbers at the settings themselves, or why there are none
-            here = solve(model, params=_settings(request), rtol=_rtol(request))
-            made["point"] = {"status": here.status, "message": here.message, **_numbers(here, model)}
-        except EqsolveError as error:
-            made["point"] = {"error": str(error)}
-        [axis] = result.dataset["status"].dims
-        data, names = result.dataset, _drawn(result, model)
-        return {
-            **made, "x": str(axis), "t": data[axis].values.tolist(), **_families(result), **values_and_errors(data, names),
-            "points": [str(text) for text in data["message"].values.tolist()], "failed": int(result.stats["failed"]),
-        }  # fmt: skip
-    return made | _curves(result, model)
 
 
-def _solve(state: PageState, model: Model, request: Mapping[str, Any], progress: Progress) -> Result:
+def _solve(state: PageState, model: Model, request: Request, progress: Progress) -> Result:
     settings, asked = _settings(request), _asked(model, request)
     if axis := asked.get("over"):
         fixed = {name: value for name, value in settings.items() if name not in axis}
@@ -94,8 +86,8 @@ def _solve(state: PageState, model: Model, request: Mapping[str, Any], progress:
     return result
 
 
-def _asked(model: Model, request: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what decides a solve beside the settings: the tolerance, the last time or an axis."""
+def _asked(model: Model, request: Request) -> dict[str, Any]:
+    """Return what decides a solve but the settings: the tolerance, the last time or an axis."""
     if model.kind in about.TIMED:
         return {"t_max": _number(request.get("t_max"), "t_max"), "rtol": _rtol(request)}
     return {"over": _texts(request, "over"), "rtol": _rtol(request)}
@@ -107,17 +99,15 @@ def _curves(result: Result, model: Model) -> Answer:
     names = [name for name in _drawn(result, model) if result.dataset[name].dims == ("t",)]
     times = sample_times(float(result.grid.edges[0]), float(result.grid.edges[-1]))
     sampled = result.at(times)
-    some = {*result.shown}.intersection(names)
-    log = time_axis(times, [sampled[name].values for name in some]).log
-    made = {"x": "t", "t": times.tolist(), "log": log, **_families(result)}
-    return made | values_and_errors(sampled, names)
+    log = time_axis(times, [sampled[name].values for name in names if name in result.shown]).log
+    told = {"x": "t", "t": times, "log": log, **_families(result)}
+    return told | values_and_errors(sampled, names)
 
 
 def _drawn(result: Result, model: Model) -> list[str]:
     """Return what can be drawn: what is shown by itself, and the other members of families."""
-    drawn = {*result.shown}
-    for name, axes in result.families.items():
-        drawn |= {*member_names(name, (*axes.values(),))}
+    members = (member_names(name, (*axes.values(),)) for name, axes in result.families.items())
+    drawn = {*result.shown}.union(*members)
     return _ordered((name for name in result.names if name in drawn), model)
 
 
@@ -132,98 +122,88 @@ def _ordered(names: Iterable[str], model: Model) -> list[str]:
 
 def _numbers(result: Result, model: Model) -> Answer:
     names = _ordered((name for name in result.names if not result.dataset[name].dims), model)
-    made = values_and_errors(result.dataset, names)
-    made["errors"] = dict.fromkeys(names) | made["errors"]
-    return {"x": None, **_families(result), **made}
+    numbers = values_and_errors(result.dataset, names)
+    numbers["errors"] = dict.fromkeys(names) | numbers["errors"]
+    return {"x": None, **_families(result), **numbers}
 
 
-def run_related(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_related(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return the model's fixed points and rates at the same settings, or why one has none there.
 
     What a solved fixed point does not depend on has no say in where the dynamics ends.
     """
-    model, settings = state.load(), _settings(request)
+    settings = _settings(request)
     bound = bind_routed(model, settings).settings()
-    others, found, decisive = about.find_related(model), [], set(settings)
+    others, answers, decisive = about.find_related(model), [], set(settings)
     for place, other in enumerate(others):
         progress(place, len(others), other.name)
-        item: Answer = {"name": other.name, "kind": other.kind}
-        strange = [name for name in about.unknown_settings(other, settings) if name in decisive]
-        if strange:
+        answer: Answer = {"name": other.name, "kind": other.kind}
+        answers.append(answer)
+        if strange := [key for key in about.unknown_settings(other, settings) if key in decisive]:
             away = " and ".join(f"`{name}` (here {settings[name]})" for name in strange)
-            item["error"] = f"says nothing about these settings: it has no parameter {away}"
-        else:
-            try:
-                known = settable(other)
-                params = {name: value for name, value in {**bound, **settings}.items() if name in known}
-                result = solve(other, params=params, rtol=_rtol(request))
-                item |= {"status": result.status, "message": result.message, "params": result.params}
-                item |= _numbers(result, other)
-                if other.kind != "Singularity":
-                    decisive &= set(result.params)
-            except EqsolveError as error:
-                item["error"] = str(error)
-        found.append(item)
-    return {"stamp": about.stamp(model), "related": found}
+            answer["error"] = f"says nothing about these settings: it has no parameter {away}"
+            continue
+        known = settable(other)
+        try:
+            params = {name: value for name, value in {**bound, **settings}.items() if name in known}
+            result = solve(other, params=params, rtol=_rtol(request))
+        except EqsolveError as error:
+            answer["error"] = str(error)
+            continue
+        answer |= {"status": result.status, "message": result.message, "params": result.params, **_numbers(result, other)}
+        decisive &= decisive if other.kind == "Singularity" else set(result.params)
+    return {"related": answers}
 
 
-def run_finite(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
-    """Return finite-size runs beside the theory, and whether they agree."""
+def run_finite(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
+    """Return finite-size runs with the theory, and whether they agree."""
     from eqsolve.validation.validate import validate
 
-    model = state.load()
     asked: dict[str, Any] = {name: _number(request.get(name), name) for name in ("d", "seeds")}
     if model.kind in about.TIMED:
         last = _number(request.get("t_max"), "t_max")
         asked["at"] = [float(f"{last * share:.3g}") for share in np.logspace(-2, 0, ROWS)]
     progress(0.0, 1.0, "theory")
-    found = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
+    check = validate(model, params=_settings(request), rtol=_rtol(request), workers=1, progress=progress, **asked)
     parts = {"values": "simulation", "errors": "standard_error", "z": "z"}
-    sides = {key: {name: getattr(it, part) for name, it in found.observables.items()} for key, part in parts.items()}
-    return {
-        "stamp": about.stamp(model), "verdict": found.verdict, "notes": [*found.notes, *found.warnings],
-        "d": found.d, "n": found.n, "seeds": found.seeds, "t": found.t, **sides,
-    }  # fmt: skip
+    sides = {key: {name: getattr(c, part) for name, c in check.observables.items()} for key, part in parts.items()}
+    size = {"d": check.d, "n": check.n, "seeds": check.seeds, "t": check.t}
+    return {"verdict": check.verdict, "notes": [*check.notes, *check.warnings], **size, **sides}
 
 
-def run_phases(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_phases(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Return what the long run is over the parameters asked for, and its boundaries."""
-    model = state.load()
-    made = phase_diagram(model, _texts(request, "over"), params=_settings(request), progress=progress).json_object()
-    classes, messages = made["points"]["class"], made["points"]["message"]
-    return {
-        "stamp": about.stamp(model), "axes": made["axes"], "classes": classes, "messages": messages,
-        "boundaries": made["boundaries"],
-    }  # fmt: skip
+    diagram = phase_diagram(model, _texts(request, "over"), params=_settings(request), progress=progress).json_object()
+    told = {"classes": diagram["points"]["class"], "messages": diagram["points"]["message"]}
+    return {**told, "axes": diagram["axes"], "boundaries": diagram["boundaries"]}
 
 
-def run_save(state: PageState, request: Mapping[str, Any], progress: Progress) -> Answer:
+def run_save(state: PageState, model: Model, request: Request, progress: Progress) -> Answer:
     """Write the result of these settings as netCDF to the path that the server chose."""
-    model = state.load()
     same = state.asked == {"settings": _settings(request), **_asked(model, request)}
     result = state.result if same and state.result is not None else _solve(state, model, request, progress)
     result.save(request["path"])
     return {"kind": result.kind}
 
 
-VERBS: dict[str, Callable[[PageState, Mapping[str, Any], Progress], Answer]] = {
+VERBS: dict[str, Callable[[PageState, Model, Request, Progress], Answer]] = {
     run.__name__.removeprefix("run_"): run
     for run in (run_describe, run_neighbours, run_solve, run_related, run_finite, run_phases, run_save)
 }
 
 
-def _texts(request: Mapping[str, Any], key: str) -> dict[str, str]:
+def _texts(request: Request, key: str) -> dict[str, str]:
     value = request.get(key) or {}
     if not isinstance(value, dict):
         raise UsageError(f"{key} takes texts by name, got {value!r}")
     return {str(name): str(text).strip() for name, text in value.items()}
 
 
-def _settings(request: Mapping[str, Any]) -> dict[str, str]:
+def _settings(request: Request) -> dict[str, str]:
     return _texts(request, "settings")
 
 
-def _rtol(request: Mapping[str, Any]) -> float:
+def _rtol(request: Request) -> float:
     return _number(request.get("rtol", "1e-3"), "rtol")
 
 
@@ -273,7 +253,9 @@ def _answer(state: PageState, job: dict[str, Any], unwanted: set[int], send: Cal
 
     try:
         progress(0.0, 1.0, "")
-        return VERBS[job["verb"]](state, job, progress)
+        model = load(state.model)  # as its file is at this moment
+        stamp = about.stamp(model)
+        return {"stamp": stamp, **VERBS[job["verb"]](state, model, job, progress)}
     except CancelledError:
         return {"cancelled": True}
     except EqsolveError as error:

@@ -6,7 +6,6 @@ A worker process for every open page: none waits for another, and a solve can be
 """
 
 import contextlib
-import itertools
 import json
 import queue
 import secrets
@@ -28,8 +27,6 @@ ADDRESS = "127.0.0.1"
 KEYS = ("settings", "t_max", "rtol", "over", "d", "seeds")
 STREAMED = ("describe", "neighbours", "solve", "related", "finite", "phases")
 LONGEST = 65536  # bytes of a request
-
-
 GRACE = 10 * PAUSE  # seconds that a cancelled job has to end by itself, before its process is ended
 
 
@@ -40,9 +37,7 @@ class Session:
 
     def __init__(self, model: str) -> None:
         self.model = model
-        self.used = time.monotonic()
-        self._numbers = itertools.count(1)
-        self._newest = 0
+        self._newest = 0  # the number of the job that is wanted
         self._child: Child | None = None
         self._lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
         self._turn = threading.Lock()  # held by the job under way
@@ -50,17 +45,12 @@ class Session:
 
     def run(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """Yield what a job reports, its answer last. The next job cancels it, and so does closing the generator."""
-        with self._write:
-            number = self._newest = next(self._numbers)
-            self._lines.put({})
-        self.used = time.monotonic()
+        number = self.cancel()
         with self._turn:
             if number != self._newest:
                 yield {"cancelled": True}
                 return
-            with self._write:
-                self._ensure()
-                lines = self._lines
+            lines = self.start()
             self._tell({**request, "id": number})
             ended = False
             try:
@@ -69,26 +59,30 @@ class Session:
                     yield message
             finally:
                 if not ended:  # whoever listened is gone
-                    self._newest = next(self._numbers)
+                    if number == self._newest:
+                        self.cancel()
                     for _ in self._messages(number, lines):
                         pass
-                self.used = time.monotonic()
 
-    def cancel(self) -> None:
-        """Leave the job under way."""
+    def cancel(self) -> int:
+        """Leave the job under way; return a number above those of all jobs so far."""
         with self._write:
-            self._newest = next(self._numbers)
+            self._newest += 1
             self._lines.put({})  # wakes who waits
+            return self._newest
 
     def close(self) -> None:
         """End the worker, in mid-work if need be."""
         self.cancel()
         self._kill()
 
-    def start(self) -> None:
-        """Have the worker ready before it is needed."""
+    def start(self) -> queue.Queue[dict[str, Any] | None]:
+        """Have the worker ready, and return the queue of what it says."""
         with self._write:
-            self._ensure()
+            if self._child is None or self._child.number is None:
+                self._child, self._lines = Child(self.program, self.model, threads=True), queue.Queue()
+                threading.Thread(target=_listen, args=(self._child, self._lines), daemon=True).start()
+            return self._lines
 
     def _messages(self, number: int, lines: queue.Queue[dict[str, Any] | None]) -> Iterator[dict[str, Any]]:
         deadline: float | None = None
@@ -97,28 +91,20 @@ class Session:
             if deadline is None and number != self._newest:
                 deadline = time.monotonic() + GRACE
                 self._tell({"cancel": number})
-            try:
+            line: Any = {"id": number}  # a waiting page hears that its job is still under way
+            with contextlib.suppress(queue.Empty):
                 line = lines.get(timeout=PAUSE)
-            except queue.Empty:  # a waiting page hears that its job is still under way
-                if deadline is None:
-                    yield {"progress": report}
-                elif time.monotonic() > deadline:
-                    self._kill()
-                    yield {"cancelled": True}
-                    return
-                continue
-            if line is None:  # the process has ended
+            mine = line is not None and line.get("id") == number
+            if mine and "answer" in line:
+                yield line["answer"]
+                return
+            if line is None or (deadline is not None and time.monotonic() > deadline):  # the process has ended, or has to
                 self._kill()
                 why = "the process that solved it died; was there enough memory?"
                 yield {"cancelled": True} if deadline is not None else {"error": {"kind": "lost", "problems": [why]}}
                 return
-            if line.get("id") != number:
-                continue
-            if "answer" in line:
-                yield line["answer"]
-                return
-            report = line["progress"]
-            if deadline is None:
+            if mine and deadline is None:
+                report = line.get("progress", report)
                 yield {"progress": report}
 
     def _tell(self, message: dict[str, Any]) -> None:
@@ -126,25 +112,18 @@ class Session:
             if self._child is not None:
                 self._child.send(message)
 
-    def _ensure(self) -> None:
-        if self._child is not None and self._child.number is not None:
-            return
-        child = Child(self.program, self.model, threads=True)
-        lines: queue.Queue[dict[str, Any] | None] = queue.Queue()
-
-        def listen() -> None:
-            with contextlib.suppress(EOFError, OSError, ValueError):
-                while True:
-                    lines.put(child.receive())
-            lines.put(None)
-
-        threading.Thread(target=listen, daemon=True).start()
-        self._child, self._lines = child, lines
-
     def _kill(self) -> None:
         child, self._child = self._child, None
         if child is not None:
             child.end()
+
+
+def _listen(child: Child, lines: queue.Queue[dict[str, Any] | None]) -> None:
+    """Pass on what a process says, and None when it has ended."""
+    with contextlib.suppress(EOFError, OSError, ValueError):
+        while True:
+            lines.put(child.receive())
+    lines.put(None)
 
 
 class Sessions:
@@ -160,15 +139,14 @@ class Sessions:
     def get(self, name: str) -> Session:
         """Return the session of a page; of too many, the one unused longest is closed."""
         with self._lock:
-            if name not in self._open:
-                self._open[name], self._first = self._first or Session(self.model), None
-            self._open[name].used = time.monotonic()
-            oldest = min(self._open, key=lambda key: self._open[key].used) if len(self._open) > self.most else None
-            extra = self._open.pop(oldest) if oldest is not None else None
-            found = self._open[name]
-        if extra is not None:
-            extra.close()
-        return found
+            session = self._open.pop(name, None)
+            if session is None:
+                session, self._first = self._first or Session(self.model), None
+            self._open[name] = session  # the one used last comes last
+            oldest = next(iter(self._open))
+        if len(self._open) > self.most:
+            self.close(oldest)
+        return session
 
     def close(self, name: str) -> None:
         """End a page's worker; a page that was not closed after all gets a new one when it asks."""
@@ -179,10 +157,8 @@ class Sessions:
 
     def close_all(self) -> None:
         """End every worker."""
-        for name in list(self._open):
-            self.close(name)
-        if self._first is not None:
-            self._first.close()
+        for session in filter(None, [self._first, *self._open.values()]):
+            session.close()
 
 
 class Explorer(ThreadingHTTPServer):
@@ -235,22 +211,23 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         if not self._is_local():
-            return self._refuse(HTTPStatus.FORBIDDEN, "this server answers to its own address only")
-        if self.path.split("?")[0] != "/":
-            return self._refuse(HTTPStatus.NOT_FOUND, "there is one page here: /")
-        self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page().encode())
+            self._refuse(HTTPStatus.FORBIDDEN, "this server answers to its own address only")
+        elif self.path.split("?")[0] != "/":
+            self._refuse(HTTPStatus.NOT_FOUND, "there is one page here: /")
+        else:
+            self._send(HTTPStatus.OK, "text/html; charset=utf-8", self.server.page().encode())
 
     def do_POST(self) -> None:
         request = self._request()
         if request is None:
             return
         verb, name = self.path.removeprefix("/api/"), str(request.get("session"))
-        kept = {key: request[key] for key in KEYS if key in request}
+        asked = {key: request[key] for key in KEYS if key in request}
         try:
             if verb in STREAMED:
-                self._stream({"verb": verb, **kept}, name)
+                self._stream({"verb": verb, **asked}, name)
             elif verb == "save":
-                self._save(kept, name)
+                self._save(asked, name)
             elif verb in ("cancel", "close"):
                 sessions = self.server.sessions
                 sessions.get(name).cancel() if verb == "cancel" else sessions.close(name)
@@ -270,10 +247,10 @@ class _Handler(BaseHTTPRequestHandler):
         finally:
             messages.close()  # type: ignore[attr-defined]  # so that the job ends with its page
 
-    def _save(self, kept: dict[str, Any], name: str) -> None:
+    def _save(self, asked: dict[str, Any], name: str) -> None:
         with tempfile.TemporaryDirectory(prefix="eqsolve-explore-") as folder:
             path = Path(folder, "result.nc")
-            *_, last = self.server.sessions.get(name).run({"verb": "save", **kept, "path": str(path)})
+            *_, last = self.server.sessions.get(name).run({"verb": "save", **asked, "path": str(path)})
             if not path.is_file():
                 return self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, json.dumps(last))
             self._send(HTTPStatus.OK, "application/x-netcdf", path.read_bytes())

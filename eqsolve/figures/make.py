@@ -1,4 +1,4 @@
-"""Figures: one analysis file each, found like models are; numbers cached by content, beside captions.
+"""Figures: one analysis file each, found like models are; numbers cached by content, with captions.
 
 An analysis file defines
 
@@ -30,6 +30,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
+from string import Template
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -150,8 +151,8 @@ def folders() -> Iterator[Path]:
 
 def list_analyses() -> list[Analysis]:
     """Return every figure that can be named, by ``ORDER`` of its file, then by field and name."""
-    found = [_describe(path) for _, path in sorted(find_files(folders()).items())]
-    return [item for _, item in sorted(found, key=lambda pair: (pair[0], pair[1].field))]
+    described = [_describe(path) for _, path in sorted(find_files(folders()).items())]
+    return [item for _, item in sorted(described, key=lambda pair: (pair[0], pair[1].field))]
 
 
 def _describe(path: Path) -> tuple[float, Analysis]:
@@ -234,8 +235,8 @@ def make(analysis: Analysis, out: Path, *, quick: bool = False, data: str | None
 def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: bool, started: float) -> Made:
     import matplotlib as mpl
 
-    from eqsolve.plotting.curves import save_figure
     from eqsolve.plotting.paper import RC
+    from eqsolve.plotting.style import save_figure
 
     module = load_module(analysis)
     key = content_key(analysis, quick, data)
@@ -244,10 +245,8 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
     if table is None:
         run = Run(quick, data=data)
         table = module.compute(run)
-        about = {
-            "key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes,
-            "seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements],
-        }  # fmt: skip
+        about = {"key": key, "commit": commit(analysis.path.parent), "quick": quick, "notes": run.notes}
+        about |= {"seconds": round(time.perf_counter() - started, 1), "agreements": [vars(item) for item in run.agreements]}
         plain = {k: v if isinstance(v, str | int | float) else json.dumps(v) for k, v in table.attrs.items()}
         table.attrs = {**plain, "figure": json.dumps(about)}
         with atomic_path(out / f"{analysis.name}.nc") as temporary:
@@ -265,18 +264,17 @@ def _make(analysis: Analysis, out: Path, quick: bool, data: str | None, fresh: b
 
 def _made(analysis: Analysis, about: dict[str, Any], cached: bool) -> Made:
     agreements = tuple(Agreement(**item) for item in about["agreements"])
-    what = "made", about["seconds"], cached, _caption(analysis, about, agreements), "", agreements, analysis.origin
-    return Made(analysis.name, analysis.title, *what, quick=about["quick"])
+    caption, paper = _caption(analysis, about, agreements), analysis.origin
+    return Made(
+        analysis.name, analysis.title, "made", about["seconds"], cached, caption, "", agreements, paper, about["quick"]
+    )  # fmt: skip
 
 
 def made_before(out: Path) -> list[Made]:
     """Return the figures whose pictures and numbers lie in a folder, ordered as the analyses."""
-    found = []
-    for analysis in list_analyses():
-        table = _stored(out / f"{analysis.name}.nc") if (out / f"{analysis.name}.png").is_file() else None
-        if table is not None:
-            found.append(_made(analysis, json.loads(table.attrs["figure"]), True))
-    return found
+    drawn = [analysis for analysis in list_analyses() if (out / f"{analysis.name}.png").is_file()]
+    tables = [(analysis, _stored(out / f"{analysis.name}.nc")) for analysis in drawn]
+    return [_made(analysis, json.loads(table.attrs["figure"]), True) for analysis, table in tables if table is not None]
 
 
 def _stored(path: Path, key: str | None = None) -> xr.Dataset | None:
@@ -316,12 +314,12 @@ _WORDS = {
     "ε": "varepsilon", "∞": "infty", "≤": "le", "≥": "ge", "≈": "approx", "×": "times", "·": "cdot", "±": "pm", "∫": "int",
     "→": "to", "√": "surd", "∂": "partial", "ℓ": "ell", "∼": "sim", "′": "prime",
 }  # fmt: skip
-_GREEK = {it: unicodedata.name(it).rpartition(" ")[2].lower().replace("lamda", "lambda") for it in "αβγδζηθκλμνξπρστφχψω"}
+_GREEK = {g: unicodedata.name(g).rpartition(" ")[2].lower().replace("lamda", "lambda") for g in "αβγδζηθκλμνξπρστφχψω"}
 _GREEK |= {"Δ": "Delta", "Σ": "Sigma"}
-_SMALL = {it: unicodedata.normalize("NFKC", it).replace("−", "-") for it in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉ₖ"} | {"ᵀ": r"\top"}
-_FORMULA = {letter: rf"\{word} " for letter, word in (_GREEK | _WORDS).items()}
-_FORMULA |= {it: f"{'_' if '<sub>' in unicodedata.decomposition(it) else '^'}{{{said}}}" for it, said in _SMALL.items()}
-_ESCAPED = {letter: rf"\{letter}" for letter in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
+_SMALL = {sign: unicodedata.normalize("NFKC", sign).replace("−", "-") for sign in "⁰¹²³⁴⁵⁶⁷⁸⁹⁻₀₁₂₃₄₅₆₇₈₉ₖ"} | {"ᵀ": r"\top"}
+_FORMULA = {sign: rf"\{word} " for sign, word in (_GREEK | _WORDS).items()}
+_FORMULA |= {sign: f"{'_' if '<sub>' in unicodedata.decomposition(sign) else '^'}{{{said}}}" for sign, said in _SMALL.items()}
+_ESCAPED = {sign: rf"\{sign}" for sign in "&%$#_{}"} | {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}"}
 _NAME = re.compile(r"(?<![A-Za-z_])([A-Za-z]|[α-ω])_([A-Za-z0-9]+|\*)(?![A-Za-z0-9_])")
 _POWER = re.compile(r"\^\(([^()]*)\)|\^(-?[A-Za-z0-9]+)")
 _MARK = "\x00"
@@ -333,21 +331,21 @@ def latex_caption(caption: str, name: str) -> str:
 
 
 def _latex(text: str) -> str:
-    kept: list[str] = []
+    formulas: list[str] = []
 
     def keep(math: str) -> str:
-        kept.append(f"${math}$")
-        return f"{_MARK}{len(kept) - 1}{_MARK}"
+        formulas.append(f"${math}$")
+        return f"{_MARK}{len(formulas) - 1}{_MARK}"
 
-    def name(found: re.Match[str]) -> str:
-        below = found[2] if len(found[2]) == 1 else rf"\mathrm{{{found[2]}}}"
-        return keep(f"{_symbols(found[1])}_{{{below}}}")
+    def name(match: re.Match[str]) -> str:
+        below = match[2] if len(match[2]) == 1 else rf"\mathrm{{{match[2]}}}"
+        return keep(f"{_symbols(match[1])}_{{{below}}}")
 
     text = _NAME.sub(name, text)
     text = _POWER.sub(lambda found: keep(f"^{{{_symbols((found[1] or found[2]).replace('−', '-'))}}}"), text)
     alone = _ESCAPED | {"−": "$-$", "^": r"\textasciicircum{}"} | {key: f"${said.rstrip()}$" for key, said in _FORMULA.items()}
-    made = "".join(alone.get(letter, letter) for letter in text)
-    whole = re.sub(_MARK + r"(\d+)" + _MARK, lambda found: kept[int(found[1])], made)
+    spelled = "".join(alone.get(letter, letter) for letter in text)
+    whole = re.sub(_MARK + r"(\d+)" + _MARK, lambda found: formulas[int(found[1])], spelled)
     return whole.replace("$$", "")  # symbols side by side are one formula
 
 
@@ -356,43 +354,22 @@ def _symbols(text: str) -> str:
     return "".join((_ESCAPED | _FORMULA).get(letter, letter) for letter in text)
 
 
-# --- The page of all figures: self-contained, with captions and the table of agreement.
-
-_STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1a1a1a; }
-figure { margin: 2.5rem 0; } figure img { max-width: 100%; height: auto; display: block; margin: 0 auto; }
-figcaption { color: #333; font-size: 0.9rem; margin-top: 0.6rem; }
-table { border-collapse: collapse; font-size: 0.85rem; width: 100%; }
-td, th { padding: 0.25rem 0.6rem; border-bottom: 1px solid #ddd; text-align: left; vertical-align: top; }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; }
-.from { color: #666; font-weight: 400; font-size: 0.8em; }
-.miss { color: #b00020; font-weight: 600; } .why { color: #8a5a00; } nav { columns: 2; font-size: 0.9rem; }
-"""
+# --- The page of all figures, `page.html`: self-contained, with captions and agreement.
 
 
-def write_page(made: Sequence[Made], out: Path) -> Path:
+def write_page(figures: Sequence[Made], out: Path) -> Path:
     """Write ``index.html``, pictures inside: what was made, and every other figure of the folder."""
-    every = {item.name: item for item in (*made_before(out), *made)}
+    every = {item.name: item for item in (*made_before(out), *figures)}
     order = {item.name: place for place, item in enumerate(list_analyses())}
-    made = sorted(every.values(), key=lambda item: order.get(item.name, len(order)))
-    figures = "\n".join(_figure(item, out) for item in made)
-    contents = "".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in made)
-    quick = [item.quick for item in made if item.status == "made"]
+    figures = sorted(every.values(), key=lambda item: order.get(item.name, len(order)))
+    quick = [item.quick for item in figures if item.status == "made"]
     mode = "Some figures have quick settings, as their captions say." if any(quick) else "Full settings."
     mode = "Quick settings: few draws, small sizes, loose tolerances." if quick and all(quick) else mode
-    text = f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>Figures</title><style>{_STYLE}</style></head><body>
-<h1>Figures</h1>
-<p>{mode} Lines are theory, with a band of its numerical error; points are simulations at finite size. The numbers behind each
-figure are in the netCDF file of the same name.</p>
-<nav><ol>{contents}</ol></nav>
-<h2>Agreement of theory and simulation</h2>
-{_table(made)}
-{figures}
-</body></html>
-"""
-    page = out / "index.html"
-    with atomic_path(page) as temporary:
+    text = Template(Path(__file__).with_name("page.html").read_text(encoding="utf-8")).substitute(
+        mode=mode, figures="\n".join(_figure(item, out) for item in figures), rows="".join(map(_rows, figures)),
+        contents="".join(f'<li><a href="#{item.name}">{escape(item.title)}</a>{_origin(item)}</li>' for item in figures),
+    )  # fmt: skip
+    with atomic_path(page := out / "index.html") as temporary:
         Path(temporary).write_text(text, encoding="utf-8")
     return page
 
@@ -413,20 +390,15 @@ def _origin(item: Made) -> str:
     return f' <small class="from">{escape(item.paper)}</small>' if item.paper else ""
 
 
-def _table(made: Sequence[Made]) -> str:
+def _rows(item: Made) -> str:
+    """Return the rows of a figure in the table of agreement."""
     rows = []
-    for item in made:
-        for found in item.agreements:
-            verdict, kind = ("explained", ' class="why"') if found.explained else ("MISS", ' class="miss"')
-            verdict, kind = ("agrees", "") if found.ok else (verdict, kind)
-            rows.append(
-                f'<tr><td><a href="#{item.name}">{item.name}</a></td><td>{escape(found.what)}</td>'
-                f'<td class="n">{found.points}</td><td class="n">{found.z:.2f}</td><td class="n">{found.plain:.2f}</td>'
-                f"<td{kind}>{verdict}{': ' + escape(found.note) if found.note else ''}</td></tr>"
-            )
-    return (
-        "<p>z: difference over its standard error (simulation, theory, and the bias of finite size measured from draws at "
-        "half the size), as a standard normal value; plain: without the bias.</p>"
-        '<table><tr><th>figure</th><th>what</th><th class="n">points</th><th class="n">max |z|</th>'
-        f'<th class="n">plain</th><th></th></tr>{"".join(rows)}</table>'
-    )
+    for family in item.agreements:
+        verdict, kind = ("explained", ' class="why"') if family.explained else ("MISS", ' class="miss"')
+        verdict, kind = ("agrees", "") if family.ok else (verdict, kind)
+        numbers = (str(family.points), f"{family.z:.2f}", f"{family.plain:.2f}")
+        cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
+        why = f": {escape(family.note)}" if family.note else ""
+        head = f'<td><a href="#{item.name}">{item.name}</a></td><td>{escape(family.what)}</td>'
+        rows.append(f"<tr>{head}{cells}<td{kind}>{verdict}{why}</td></tr>")
+    return "".join(rows)

@@ -1,4 +1,4 @@
-"""Writing files whole or not at all: a temporary file beside the target, then one atomic exchange."""
+"""Writing files whole or not at all: a temporary file, then one atomic exchange."""
 
 import contextlib
 import errno
@@ -17,7 +17,7 @@ _SHORT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike[str]) -> Iterator[str]:
-    """Give a temporary name beside ``path``; on success it replaces ``path``, on failure it is removed.
+    """Give a temporary name in the folder of ``path``; on success it replaces ``path``, on failure it is removed.
 
     Whoever reads ``path`` meanwhile sees the old file, whole. Of two processes that write it at once the later wins.
     """

@@ -8,7 +8,6 @@ The numbers are the same, bit by bit. A record cut short by a crash is dropped. 
 import io
 import itertools
 import json
-import math
 import os
 import pickle
 import struct
@@ -40,10 +39,6 @@ class PackingError(Exception):
     """An object cannot be packed, or bytes are not what was packed."""
 
 
-class TooLargeError(PackingError):
-    """A value takes more bytes than allowed."""
-
-
 class Codec:
     """Packs objects.
 
@@ -63,12 +58,12 @@ class Codec:
         self.without = frozenset(without)
         self._places = {_key(word): place for place, word in reversed([*enumerate(self.shared)])}
 
-    def pack(self, value: Any, limit: float = math.inf) -> list[Buffer]:
-        """Return a value as pieces of bytes, most of them views of arrays; more than ``limit`` are refused."""
-        arrays: list[Buffer] = []
-        stream = io.BytesIO()
-        _Packer(self, stream, arrays, limit).dump(value)
-        return [_SIZES.pack(len(arrays)), *(_SIZES.pack(len(item)) for item in arrays), *arrays, stream.getvalue()]
+    def pack(self, value: Any) -> list[Buffer]:
+        """Return a value as pieces of bytes, most of them views of arrays."""
+        packer = _Packer(self, stream := io.BytesIO())
+        packer.dump(value)
+        arrays = packer.arrays
+        return [_SIZES.pack(len(arrays)), *(_SIZES.pack(len(piece)) for piece in arrays), *arrays, stream.getvalue()]
 
     def unpack(self, data: Buffer) -> Any:
         """Return the value that was packed."""
@@ -97,9 +92,10 @@ def _key(value: Any) -> Any:
 
 
 class _Packer(pickle.Pickler):
-    def __init__(self, codec: Codec, stream: io.BytesIO, arrays: list[Buffer], limit: float) -> None:
+    def __init__(self, codec: Codec, stream: io.BytesIO) -> None:
         super().__init__(stream, protocol=5)
-        self.codec, self.arrays, self.left = codec, arrays, limit
+        self.codec = codec
+        self.arrays: list[Buffer] = []
 
     def persistent_id(self, value: Any) -> int | None:
         return None if isinstance(value, _PLAIN) else self.codec.place(value)
@@ -122,9 +118,6 @@ class _Packer(pickle.Pickler):
         inner = value[tuple(slice(0, 1) if axis in constant else slice(None) for axis in range(value.ndim))]
         order = sorted(range(value.ndim), key=lambda axis: -abs(steps[axis]))
         dense = np.ascontiguousarray(inner.transpose(order))
-        self.left -= dense.nbytes
-        if self.left < 0:
-            raise TooLargeError("more bytes than allowed")
         self.arrays.append(dense.data.cast("B") if dense.size else b"")
         return [value.dtype.str, list(value.shape), order, constant, len(self.arrays) - 1]
 
@@ -150,9 +143,9 @@ class _Unpacker(pickle.Unpickler):
         dtype, shape, order, constant, number = place
         inner = [1 if axis in constant else size for axis, size in enumerate(shape)]
         numbers = np.frombuffer(self.arrays[number], np.dtype(dtype)).copy().reshape([inner[axis] for axis in order])
-        made = numbers.transpose(np.argsort(order)) if shape else numbers
-        made = np.broadcast_to(made, shape) if constant else made
-        return made[()] if is_number else made
+        array = numbers.transpose(np.argsort(order)) if shape else numbers
+        array = np.broadcast_to(array, shape) if constant else array
+        return array[()] if is_number else array
 
 
 def _array(*_: Any) -> Any:
@@ -227,7 +220,6 @@ class Checkpoint:
         first = self._record(size) if start == _MAGIC else None
         if first is None:  # killed before anything was written
             stream.truncate(0)
-            self._end = 0
             self._append(_MAGIC)
             self._write(json.dumps(identity).encode())
             return
@@ -246,11 +238,11 @@ class Checkpoint:
         body: bytes = self._stream.read(length) if length <= size else b""
         return body if len(body) == length > 0 and zlib.crc32(body) == checksum else None  # a crash may leave zeros
 
-    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
-        if key := next((key for key in (*identity, *found) if found.get(key) != identity.get(key)), None):
+    def _compare(self, old: dict[str, Any], identity: dict[str, Any]) -> None:
+        if key := next((key for key in (*identity, *old) if old.get(key) != identity.get(key)), None):
             are, that = ("are", "those") if key.split()[0].endswith("s") else ("is", "that")
             raise UsageError(
-                f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {found.get(key)!r}, {that} of this "
+                f"{str(self.path)!r} is the checkpoint of another run: its {key} {are} {old.get(key)!r}, {that} of this "
                 f"run {identity.get(key)!r}; give the same model, parameters and options, or choose another file"
             )
 
@@ -318,11 +310,11 @@ class Checkpoint:
 
     def _replay(self, index: int, label: str, codec: Codec) -> Any:
         try:
-            found, status, result = codec.unpack(self.read(index))
+            recorded_label, status, result = codec.unpack(self.read(index))
         except (PackingError, ValueError) as error:
             raise self._unfit(str(error)) from None
-        if found != label:
-            raise self._unfit(f"step {index + 1} is {label!r}, and was {found!r}")
+        if recorded_label != label:
+            raise self._unfit(f"step {index + 1} is {label!r}, and was {recorded_label!r}")
         self.replayed += 1
         if status == "failed":
             raise SolverError(result)
@@ -338,15 +330,12 @@ class Checkpoint:
         if self._stream is None:
             return
         try:
+            body = codec.pack(result)
             # kept if computing took longer than writing 2e7 bytes a second; 1e5 bytes in any case
-            body = codec.pack(result, 2e7 * seconds + 1e5)
-        except TooLargeError:
-            return
+            if sum(map(len, body)) <= 2e7 * seconds + 1e5:
+                self.append(index, *body)
         except PackingError as problem:
             logger.warning("a step of this solve is not kept in the checkpoint: %s", problem)
-            return
-        try:
-            self.append(index, *body)
         except OSError as error:
             logger.warning("%s; the solve goes on without a checkpoint", cannot_write(self.path, error))
             self.close()

@@ -17,10 +17,8 @@ import contextlib
 import math
 import os
 import re
-import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,158 +26,23 @@ import numpy as np
 from eqsolve.arguments import callback, checked, is_uncertain, list_of, names, number, table
 from eqsolve.arguments import path as read_path
 from eqsolve.errors import UsageError, demand_known
+from eqsolve.fitting.data import Data, read_data
+from eqsolve.fitting.question import Evaluation, Question, Search, SpentError, find_parameters
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
-from eqsolve.language.symbols import Parameter
-from eqsolve.language.system import Cases
-from eqsolve.microscopic.simulate import Simulation
-from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, special
+from eqsolve.numerics.arrays import ROUNDING, Array, special
 from eqsolve.numerics.grids import sample_times
-from eqsolve.passes.forms.structure import models_behind
 from eqsolve.passes.rewrite.indices import family_axes
-from eqsolve.progress import Report, watching
+from eqsolve.progress import watching
 from eqsolve.results.archive import write_dataset
-from eqsolve.results.derivatives import derivative_keys
-from eqsolve.results.result import Result
 from eqsolve.results.words import list_settings
-from eqsolve.solvers.options import Options, read_seconds
-from eqsolve.solving import solve_as_asked
+from eqsolve.solvers.options import read_seconds
 from eqsolve.verbs import method
 
 if TYPE_CHECKING:
     import xarray as xr
 
-# --- A model as a function of some of its parameters: observables with errors and exact derivatives.
-
-
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """Values at one point: (observable, time), their errors, and derivatives (parameter, observable, time) with theirs."""
-
-    result: Result
-    values: Array
-    errors: Array
-    slopes: Array
-    slope_errors: Array
-
-
-@dataclass(eq=False)
-class Question:
-    """What is asked of a model again and again: observables, at times if it has any, with some settings that stay.
-
-    ``names`` are the parameters that change; ``times`` is None for a fixed point or a rate. Every solve begins with the one
-    before, ``last``.
-    """
-
-    model: Model
-    names: tuple[str, ...]
-    observables: tuple[str, ...]
-    times: Array | None
-    settings: Mapping[str, Any]
-    rtol: float
-    budget: float | None = None  # CPU seconds: half of them are more than one solve should take
-    solves: int = 0
-    last: Result | None = None
-
-    def solve(self, point: Sequence[float] | Array, *, slopes: bool = True, rtol: float | None = None) -> Result:
-        """Solve at a point of the parameters."""
-        settings = {**self.settings, **dict(zip(self.names, map(float, point), strict=True))}
-        declared = getattr(self.model, "observables", {})
-        wanted = self.observables if all(name in declared for name in self.observables) else None
-        options = Options.make(
-            rtol=rtol or self.rtol, budget=self.budget, derivatives=self.names if slopes else (), observables=wanted or None,
-            at=None if self.times is None else tuple(self.times),
-        )  # fmt: skip
-        begin = None if self.last is None or self.model.kind not in ("System", "Flow") else self.last.source
-        self.solves += 1
-        self.last = solve_as_asked(self.model, settings, options, paths=False, warm_start=begin)
-        return self.last
-
-    def evaluate(self, point: Sequence[float] | Array) -> Evaluation:
-        """Return values, errors and derivatives at a point."""
-        result = self.solve(point)
-        data = result.at(self.times) if self.times is not None else result.dataset
-        demand_known(self.observables, result.names, f"model `{self.model.name}` has no `{{}}`")
-        keys = derivative_keys(result.dataset)
-        columns = [self.observables, *([keys[name, it] for name in self.observables] for it in self.names)]
-        values, errors = (
-            np.array([[np.atleast_1d(data[key + end].values) for key in row] for row in columns], dtype=float)
-            for end in ("", "_error")
-        )
-        return Evaluation(result, values[0], errors[0], values[1:], errors[1:])
-
-
-class SpentError(Exception):
-    """The CPU time of a search is over."""
-
-
-class Search:
-    """Tells of the solves of a search, and ends it when so many CPU seconds are over, from now."""
-
-    def __init__(self, report: Report | None, budget: float | None) -> None:
-        self.report, self.until = report, time.process_time() + (math.inf if budget is None else budget)
-
-    def tell(self, solves: int, point: Mapping[str, float], text: str, result: Result) -> None:
-        """Say where the last solve was, and what was found there."""
-        if self.report is not None:
-            where = ", ".join(f"{name}={value:.4g}" for name, value in point.items())
-            self.report(solves, math.inf, f"{where}, {text}, {result.stats['seconds']:.2g} s")
-        self.demand(solves)
-
-    def demand(self, solves: int) -> None:
-        if time.process_time() > self.until:
-            raise SpentError(f"the budget was spent after {solves} solves; the best so far is given")
-
-
-def through(function: Callable[[Result], Any], result: Result, names: Sequence[str]) -> tuple[float, float, Array, Array]:
-    """Return a function of a result, its error, its derivatives along parameters, and their errors.
-
-    The function is asked again of the result with its values moved along their derivatives, or by their errors: this takes
-    no further solve.
-    """
-    data = result.dataset
-
-    def read(shifts: Mapping[str, Any]) -> float:
-        changed = data.assign({name: data[name] + shift for name, shift in shifts.items()})
-        value = function(replace(result, table=changed))
-        try:
-            return float(value)
-        except (TypeError, ValueError):
-            raise UsageError(f"the function of the result is to give one number, got {type(value).__name__}") from None
-
-    def slope(shifts: Mapping[str, Any]) -> float:
-        moved = {name: float(np.abs(shift).max(initial=0.0)) for name, shift in shifts.items()}
-        sizes = [float(np.abs(data[name].values).max(initial=0.0)) / largest for name, largest in moved.items() if largest]
-        if not sizes:
-            return 0.0
-        step = EPSILON ** (1 / 3) * min((size for size in sizes if size), default=1.0)
-        ends = [read({name: sign * step * shift for name, shift in shifts.items()}) for sign in (1.0, -1.0)]
-        return (ends[0] - ends[1]) / (2 * step)
-
-    keys = derivative_keys(data)
-    known = [name for name in result.names if name + "_error" in data]
-    error = sum(abs(slope({name: data[f"{name}_error"].values})) for name in known)
-    slopes, unsure = [], []
-    for parameter in names:
-        own = {name: key for (name, along), key in keys.items() if along == parameter and data[key].dims == data[name].dims}
-        slopes.append(slope({name: data[key].values for name, key in own.items()}))
-        unsure.append(sum(abs(slope({name: data[f"{key}_error"].values})) for name, key in own.items()))
-    return read({}), float(error), np.array(slopes), np.array(unsure)
-
-
-def find_parameters(model: Model, names: Sequence[str]) -> dict[str, Parameter]:
-    """Return parameters of a model, or of its cases, by name; raise for what is none."""
-    parts = (model, *(models_behind(model) if isinstance(model, Cases) else ()))
-    every: dict[str, Parameter] = {item.name: item for part in parts for item in part.parameters}
-    demand_known(names, every, f"model `{model.name}` has no parameter `{{}}`")
-    for name in names:
-        if every[name].is_integer:
-            raise UsageError(f"`{name}` of model `{model.name}` is a whole number: there is no derivative along it")
-    return {name: every[name] for name in names}
-
-
 _ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ², 1/30 of an error, is not taken
-_INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,7 +92,7 @@ class Fit:
     status
         "ok", or that the budget was spent before the search came to its end.
     sets
-        The sets of data with the model beside them; ``data``, ``curves``, ``sigmas`` and ``lines`` are those of the first.
+        The sets of data with the model at their times; ``data``, ``curves``, ``sigmas`` and ``lines`` are those of the first.
     """
 
     model: str
@@ -258,16 +121,17 @@ class Fit:
 
     def json_object(self) -> dict[str, Any]:
         """Return the fit as plain numbers and texts."""
-        made = {name: getattr(self, name) for name in _FIELDS if name != "latex"}
-        made["intervals"] = {name: list(pair) for name, pair in self.intervals.items()}
-        return {**made, "reduced_chi2": self.reduced_chi2, "value": self.chi2, "at_edge": bool(self.at_edge)}
+        plain = {name: getattr(self, name) for name in _FIELDS if name != "latex"}
+        plain["intervals"] = {name: list(pair) for name, pair in self.intervals.items()}
+        return {**plain, "reduced_chi2": self.reduced_chi2, "value": self.chi2, "at_edge": bool(self.at_edge)}
 
     def report(self) -> str:
         """Return values ± errors, correlations, χ² where the data have error bars, as text."""
-        lines = [f"{self.model}: fit of {', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"]
-        if len(self.sets) > 1:
-            parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
-            lines = [f"{self.model}: fit of {len(self.sets)} sets of data: {'; '.join(parts)}"]
+        parts = [_counted(item.data.draws, "draw") + (f" ({item.label})" if item.label else "") for item in self.sets]
+        what = f"{len(parts)} sets of data: {'; '.join(parts)}"
+        if len(parts) == 1:
+            what = f"{', '.join(self.data.names)}, {_counted(self.data.draws, 'draw')}"
+        lines = [f"{self.model}: fit of {what}"]
         if self.chi2 is not None:
             share = "" if self.reduced_chi2 is None else f", {self.reduced_chi2:.3g} of each"
             lines.append(f"  chi-square {self.chi2:.4g} of {_counted(self.freedom, 'degree')} of freedom{share}")
@@ -275,14 +139,12 @@ class Fit:
                 odds = f"by chance once in {1 / max(chance, 1e-99):.0e}"
                 lines[-1] += f": this does not fit ({odds}), and the errors below mean little"
         else:
-            first = self.sets[0]
-            off = [f"{name} {float(first.sigmas[name][0]):.2g}" for name in first.data.names]
+            off = [f"{name} {float(self.sigmas[name][0]):.2g}" for name in self.data.names]
             lines.append(f"  no chi-square, as the data have no error bars; they scatter about the fit by {', '.join(off)}")
         for name, value in self.parameters.items():
             low, high = self.intervals[name]
             share = f" ({abs(self.errors[name] / value):.2%})" if value else ""
-            edge = "; at the end of its range, where it was stopped: its error is formal"
-            edge = edge if name in self.at_edge else ""
+            edge = "; at the end of its range, where it was stopped: its error is formal" * (name in self.at_edge)
             lines.append(f"  {name}: {value:.6g} ± {self.errors[name]:.2g}{share}, 95 % in [{low:.6g}, {high:.6g}]{edge}")
         pairs = [(a, b) for place, b in enumerate(self.parameters) for a in list(self.parameters)[:place]]
         lines += [f"  correlation of {a} and {b}: {self.correlations[a][b]:+.3f}" for a, b in pairs]
@@ -323,21 +185,19 @@ class Fit:
         # the names of a second set of data end in @2
         import xarray as xr
 
-        made: dict[str, Any] = {}
+        variables: dict[str, Any] = {}
         for place, item in enumerate(self.sets, 1):
-            end = f"@{place}" if place > 1 else ""
-            data = item.data
-            along, moment = "t" + end if data.times is not None else "place" + end, "moment" + end
-            made |= {} if data.times is None else {along: (along, data.times)}
-            made |= {moment: (moment, item.lines["t"])} if item.lines else {}
+            end, data = f"@{place}" if place > 1 else "", item.data
+            along, moment = ("place" if data.times is None else "t") + end, "moment" + end
+            dims = (("draw" + end, along), along, along, along, moment)
+            variables |= {along: (along, data.times), moment: (moment, item.lines.get("t"))}
             for name in data.names:
                 parts = (data.values[name], data.errors.get(name), item.curves[name], item.sigmas[name], item.lines.get(name))
-                dims = (("draw" + end, along), along, along, along, moment)
                 entries = zip(_PARTS, dims, parts, strict=True)
-                made |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries if values is not None}
+                variables |= {f"{name}_{part}{end}": (dim, values) for part, dim, values in entries}
         sets = [{"names": item.data.names, "settings": item.settings} for item in self.sets]
         record = {"kind": "fit", "sets": sets, **{name: getattr(self, name) for name in _FIELDS}}
-        write_dataset(xr.Dataset(made), record, path)
+        write_dataset(xr.Dataset({key: entry for key, entry in variables.items() if entry[1] is not None}), record, path)
 
 
 def _counted(count: int, what: str) -> str:
@@ -391,7 +251,7 @@ def fit(
     wanted = tuple(dict.fromkeys(free))
     if not wanted:
         raise UsageError("name at least one parameter to fit")
-    found = find_parameters(model, wanted)
+    declared = find_parameters(model, wanted)
     sources = [read_data(item) for item in (data if isinstance(data, list | tuple) else [data])]
     settings = [table(item, "each") for item in (each or [{}] * len(sources))]
     if not sources or len(settings) != len(sources):
@@ -403,7 +263,7 @@ def fit(
     sets = []
     for number_of, (source, alone) in enumerate(zip(sources, settings, strict=True), 1):
         known, places = {**common, **alone}, []
-        for name, item in found.items():
+        for name, item in declared.items():
             value = known.pop(name, model.defaults.get(item, item.default))
             if name in alone and name not in own:
                 raise UsageError(f"`{name}` is free and the same for all data: set {number_of} cannot have a value of its own")
@@ -423,7 +283,7 @@ def fit(
         question = Question(model, wanted, chosen.names, chosen.times, known, rtol, budget=budget)
         sets.append(_Set.of(question, chosen, shown, places))
     named = [key.partition("[")[0] for key in begin]
-    ranges = np.array([_range(name, found[name], (bounds or {}).get(name)) for name in named])
+    ranges = np.array([_range(name, declared[name], (bounds or {}).get(name)) for name in named])
     known_before = np.array([_prior(name, (priors or {}).get(name)) for name in named])
     with watching(progress, count="solve") as report:
         search = Search(report, budget)
@@ -434,7 +294,7 @@ def fit(
 def _shared(model: Model, source: Data) -> list[str]:
     families = [rf"{base}(_\d+){{{len(axes)}}}" for base, axes in family_axes(model).items()]
     known = {*model.names, *model.observables}
-    own = [name for name in source.names if name in known or any(re.fullmatch(it, name) for it in families)]
+    own = [name for name in source.names if name in known or any(re.fullmatch(pattern, name) for pattern in families)]
     if not own:
         has = ", ".join([*model.observables, *map(str, getattr(model, "unknowns", ()))])
         timeless = source.times is None and model.kind in ("System", "Flow")
@@ -449,16 +309,14 @@ def _range(name: str, item: Any, asked: Any) -> tuple[float, float]:
     low = -math.inf if item.bounds[0] is None else float(item.bounds[0])
     high = math.inf if item.bounds[1] is None else float(item.bounds[1])
     low = max(low, 10 * ROUNDING if item.is_positive else 0.0 if item.is_nonnegative else -math.inf)
-    if asked is None:
-        return low, high
     try:
-        first, last = asked
-        ends = (low if first is None else max(low, float(first)), high if last is None else min(high, float(last)))
+        first, last = (None, None) if asked is None else asked
+        low, high = (low if first is None else max(low, float(first))), (high if last is None else min(high, float(last)))
     except (TypeError, ValueError):
         raise UsageError(f"bounds of `{name}`: expected two numbers, the lowest and the highest, got {asked!r}") from None
-    if not ends[0] < ends[1]:
-        raise UsageError(f"bounds of `{name}`: nothing lies between {ends[0]:g} and {ends[1]:g}")
-    return ends
+    if asked is not None and not low < high:
+        raise UsageError(f"bounds of `{name}`: nothing lies between {low:g} and {high:g}")
+    return low, high
 
 
 def _prior(name: str, asked: Any) -> tuple[float, float]:
@@ -501,7 +359,7 @@ class _Set:
             sigmas = np.concatenate([data.errors[name] for name in data.names])
             assumes = "error bars are taken as given, and as those of independent errors at every time"
         else:
-            sigmas = np.concatenate([np.full(it.shape[1], np.abs(it).max() or 1.0) for it in data.values.values()])
+            sigmas = np.concatenate([np.full(runs.shape[1], np.abs(runs).max() or 1.0) for runs in data.values.values()])
             scaled = True
             assumes = "no error bars: errors are taken as independent and of equal size, that of the residuals"
         floor = 1e-9 * np.abs(means).max() + 1e-300  # what all draws share exactly, the start, says nothing
@@ -522,20 +380,19 @@ class _Set:
         if self.data.draws == 1:
             return jacobian.T @ jacobian
         every = np.hstack([self.data.values[name] for name in self.data.names])
-        off = ((every - every.mean(axis=0)) / self.sigmas) @ jacobian
-        return off.T @ off / (len(off) - 1) / len(off)
+        return np.atleast_2d(np.cov((every / self.sigmas) @ jacobian, rowvar=False)) / len(every)
 
     def told(self, point: Array, scale: float) -> FitSet:
-        found, names, times = self.at(point), self.data.names, self.data.times
+        model, names, times = self.at(point), self.data.names, self.data.times
         settings = {name: str(value) for name, value in self.settings.items()}
         curves, sigmas = (
-            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (found.values, scale * self.sigmas)
+            dict(zip(names, values.reshape(len(names), -1), strict=True)) for values in (model.values, scale * self.sigmas)
         )
         lines: dict[str, Array] = {}  # between the data's times, for either scale of time
-        if times is not None and float(np.min(times)) < float(np.max(times)):
+        if times is not None and np.ptp(times) > 0:
             moments = np.union1d(times, sample_times(float(np.min(times)), float(np.max(times))))
-            drawn = found.result.at(moments)
-            lines = {"t": moments, **{name: np.asarray(drawn[name].values) for name in names}}
+            between = model.result.at(moments)
+            lines = {"t": moments, **{name: between[name].values for name in names}}
         return FitSet(self.data, settings, curves, sigmas, lines)
 
 
@@ -571,11 +428,10 @@ class _Problem:
         residuals, rows = [], []
         fresh = any(item.key(point) not in item.known for item in self.sets)
         for item in self.sets:
-            found = item.at(point)
-            residuals.append((found.values.ravel() - item.target) / item.sigmas)
-            made = np.zeros((len(item.target), len(point)))
-            made[:, item.places] = found.slopes.reshape(len(item.places), -1).T / item.sigmas[:, None]
-            rows.append(made)
+            model = item.at(point)
+            residuals.append((model.values.ravel() - item.target) / item.sigmas)
+            rows.append(np.zeros((len(item.target), len(point))))
+            rows[-1][:, item.places] = model.slopes.reshape(len(item.places), -1).T / item.sigmas[:, None]
         residuals.append(((point - self.priors[:, 0]) / self.priors[:, 1])[self.prior])
         rows.append(np.diag(1 / self.priors[:, 1])[self.prior])
         off = np.concatenate(residuals)
@@ -584,7 +440,7 @@ class _Problem:
             self.best = (size, point.copy())
         if fresh:
             told = f"{'sum of squares' if self.scaled else 'chi2'} {size:.4g}"
-            self.search.tell(self.solves, dict(zip(self.keys, point, strict=True)), told, found.result)
+            self.search.tell(self.solves, dict(zip(self.keys, point, strict=True)), told, model.result)
         return off, np.vstack(rows)
 
     def descend(self, begin: Array, held: int | None = None) -> tuple[Array, Array]:
@@ -609,36 +465,34 @@ class _Problem:
         def slopes(u: Array) -> Array:
             point = back(u)
             residuals, jacobian = self.at(point)
-            made = (jacobian * np.where(logs, point, 1.0))[:, moves]
-            gain = made @ np.linalg.lstsq(made, residuals, rcond=None)[0]  # what the next step would take off
-            free = max(len(residuals) - made.shape[1], 1)
+            scaled = (jacobian * np.where(logs, point, 1.0))[:, moves]
+            gain = scaled @ np.linalg.lstsq(scaled, residuals, rcond=None)[0]  # what the next step would take off
+            free = max(len(residuals) - scaled.shape[1], 1)
             enough = gain @ gain <= _ENOUGH * max(residuals @ residuals / free if self.scaled else 1.0, (0.1 * floor) ** 2)
-            return np.vstack([0.0 * made if enough else made, np.zeros(made.shape[1])])
+            return np.vstack([0.0 * scaled if enough else scaled, np.zeros(scaled.shape[1])])
 
-        found = least_squares(
+        minimum = least_squares(
             lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
-            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves],
+            x_scale=np.where(logs | (begin == 0), 1.0, np.abs(begin))[moves],
             xtol=min(1e-4, 0.1 * self.rtol), ftol=1e-5, gtol=1e-10,
         )  # fmt: skip
         edges = np.zeros(len(begin), dtype=bool)
-        edges[moves] = found.active_mask != 0
-        return back(np.asarray(found.x)), edges
+        edges[moves] = minimum.active_mask != 0
+        return back(np.asarray(minimum.x)), edges
 
     def solve(self, begin: Array) -> Fit:
         """Return the least-squares fit from a start that is moved inside the bounds, its covariance by the slopes there."""
         low, high = self.bounds
-        bounded = low > -np.inf
-        inside = np.where((begin <= low) & bounded, np.maximum(low, 0.0) + _INSIDE, begin)
-        begin = np.where(inside < high, inside, np.where(bounded, (np.where(bounded, low, 0.0) + high) / 2, high - _INSIDE))
+        reach = np.minimum((high - low) / 2, 1.0)  # what would begin at an end begins so far inside
+        begin = np.where(begin <= low, low + reach, np.where(begin >= high, high - reach, begin))
         usable = int(sum(np.isfinite(item.sigmas).sum() for item in self.sets) + self.prior.sum())
         if usable < len(self.keys):
             raise UsageError(
                 f"{usable} data points that vary cannot tell {len(self.keys)} parameters; free fewer, or add times"
             )
-        status = "ok"
         try:
             self._demand_identifiable(begin, last=False)
-            best, edges = self.descend(begin)
+            (best, edges), status = self.descend(begin), "ok"
         except SpentError as reason:
             assert self.best is not None
             best, edges, status = self.best[1], np.zeros(len(begin), dtype=bool), str(reason)
@@ -715,130 +569,6 @@ class _Problem:
             )
 
 
-# --- Data to fit: observables at times, with error bars, or in several draws.
-_ERROR = "_error"
-_DRAWS = ("seed", "draw", "run")
-
-
-@dataclass(frozen=True, eq=False)
-class Data:
-    """Observables on (draw, time), and the error bars of their means where they were given.
-
-    ``times`` is None for numbers without a time.
-    """
-
-    times: Array | None
-    values: dict[str, Array]
-    errors: dict[str, Array]
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.values)
-
-    @property
-    def draws(self) -> int:
-        return len(next(iter(self.values.values())))
-
-    def cut(self, at: Iterable[float] | None, names: Iterable[str] | None) -> Data:
-        """Return some of the observables, at some of the times."""
-        chosen = self.names if names is None else tuple(names)
-        demand_known(chosen, self.values, "the data have no `{}`", "they have")
-        keep = slice(None)
-        if at is not None:
-            if self.times is None:
-                raise UsageError("times are asked for, and the data have none")
-            places = []
-            for moment in at:
-                place = int(np.argmin(np.abs(self.times - moment)))
-                if abs(self.times[place] - moment) > 1e-9 * max(1.0, abs(moment)):
-                    known = ", ".join([*(f"{time:g}" for time in self.times[:8]), *["..."] * (len(self.times) > 8)])
-                    raise UsageError(f"the data have no time {moment:g}; they have {known}")
-                places.append(place)
-            keep = places  # type: ignore[assignment]
-        times = None if self.times is None else self.times[keep]
-        errors = {name: self.errors[name][keep] for name in chosen if name in self.errors}
-        return Data(times, {name: self.values[name][:, keep] for name in chosen}, errors)
-
-
-def read_data(data: Any) -> Data:
-    """Return data from a CSV file, a DataFrame, an xarray Dataset, a table of columns, or a Simulation.
-
-    A table has a column ``t``, one for each observable, error bars as ``NAME_error``, and, of several draws, a column
-    ``seed`` (or ``draw``, ``run``).
-    """
-    if isinstance(data, Simulation):
-        return Data(np.asarray(data.t, float), {name: np.asarray(entry, float) for name, entry in data.values.items()}, {})
-    lines: list[int] = []
-    if isinstance(data, str | os.PathLike):
-        import pandas as pd
-
-        path = Path(data)
-        if not path.is_file():
-            raise UsageError(f"data: there is no file {str(path)!r}")
-        try:
-            data = pd.read_csv(path, skipinitialspace=True)
-            texts = path.read_text(encoding="utf-8").splitlines()
-            lines = [number for number, text in enumerate(texts, 1) if text.strip()][1:]
-        except (ValueError, UnicodeDecodeError) as reason:
-            raise UsageError(f"data: {str(path)!r} cannot be read as a table of comma-separated values: {reason}") from None
-    if hasattr(data, "data_vars") or (hasattr(data, "to_dataframe") and hasattr(data, "dims")):
-        data = data.to_dataframe().reset_index()
-    if hasattr(data, "columns"):
-        columns = {str(name): data[name].to_numpy() for name in data.columns}
-        if "t" not in columns and getattr(data.index, "name", None) == "t":
-            columns["t"] = data.index.to_numpy()
-    elif isinstance(data, Mapping):
-        columns = {str(name): np.atleast_1d(np.asarray(entry)) for name, entry in data.items()}
-    else:
-        raise UsageError(
-            f"data: expected a CSV file, a DataFrame, an xarray Dataset or a Simulation, got {type(data).__name__}"
-        )
-    return _from_columns(columns, lines)
-
-
-def _is_number(value: Any) -> bool:
-    with contextlib.suppress(TypeError, ValueError):
-        float(value)
-        return True
-    return False
-
-
-def _from_columns(columns: dict[str, Any], lines: Sequence[int]) -> Data:
-    draw = next((name for name in _DRAWS if name in columns), None)
-    numbers = {}
-    for name, entry in columns.items():
-        if name == draw:
-            continue
-        try:
-            numbers[name] = np.asarray(entry, float)
-        except (TypeError, ValueError):
-            row = next(row for row, value in enumerate(entry) if not _is_number(value))
-            where = f"line {lines[row]}" if row < len(lines) else f"row {row + 1}"
-            hint = "; values are separated by commas, not `;`" if ";" in name else ""
-            raise UsageError(f"data: {str(entry[row])!r} in column `{name}`, {where}, is not a number{hint}") from None
-    names = [name for name in numbers if name != "t" and not name.endswith(_ERROR)]
-    if not names or not len(numbers[names[0]]):
-        raise UsageError(f"data: there is no column to fit; expected t and observables, got {', '.join(columns) or 'nothing'}")
-    for name in names:
-        if not np.isfinite(numbers[name]).all():
-            raise UsageError(f"data: the column `{name}` has entries that are not finite numbers; leave those rows out")
-    moments = numbers.get("t", np.zeros(len(numbers[names[0]])))
-    labels = np.zeros(len(moments)) if draw is None else np.asarray(columns[draw])
-    labels = labels if "t" in numbers else np.arange(len(moments))  # every row is a draw
-    order = [np.flatnonzero(labels == label) for label in np.unique(labels)]
-    order = [rows[np.argsort(moments[rows])] for rows in order]
-    runs = [moments[rows] for rows in order]
-    times = runs[0]
-    if len(np.unique(times)) != len(times) or any(len(run) != len(times) or not np.allclose(run, times) for run in runs):
-        raise UsageError("data: every draw must have the same times, each once; name the draws in a column `seed`")
-    values = {name: np.stack([numbers[name][rows] for rows in order]) for name in names}
-    errors = {name: numbers[name + _ERROR][order[0]] for name in names if name + _ERROR in numbers}
-    for name, entry in errors.items():
-        if not (entry > 0).all():
-            raise UsageError(f"data: the error bars of `{name}` must be positive")
-    return Data(times if "t" in numbers else None, values, errors)
-
-
 # --- Fits in files: the data, the model at their times and between, and what was found.
 _FIELDS = (
     "model", "parameters", "errors", "intervals", "correlations", "chi2", "freedom", "at_edge", "assumes", "solves", "latex",
@@ -860,5 +590,5 @@ def read_fit(dataset: xr.Dataset, record: Mapping[str, Any]) -> Fit:
         drawn = {"t": dataset["moment" + end].values, **lines} if lines else {}
         sets.append(FitSet(data, entry["settings"], fits, sigmas, drawn))
     fields = {name: record[name] for name in _FIELDS if name in record}
-    fields["intervals"] = {name: tuple(pair) for name, pair in fields["intervals"].items()}
+    fields["intervals"] = {name: tuple(pair) for name, pair in record["intervals"].items()}
     return Fit(sets=tuple(sets), **fields)

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from eqsolve.arguments import callback, checked, flag, got, list_of, number, numbers, table
-from eqsolve.errors import EqsolveError, SolverError, UsageError, demand_known, logger
-from eqsolve.fitting.fit import Question, Search, SpentError, find_parameters, through
+from eqsolve.errors import SolverError, UsageError, demand_known, logger
+from eqsolve.fitting.question import Question, Search, SpentError, find_parameters, through
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
@@ -94,10 +94,9 @@ class Optimum:
 
     def json_object(self) -> dict[str, Any]:
         """Return the optimum as plain numbers and texts."""
-        goal, same = "maximise" if self.maximise else "minimise", ("parameters", "errors", "value", "at_edge")
-        made: dict[str, Any] = {"model": self.model, "observable": self.observable, "goal": goal}
-        made |= {name: getattr(self, name) for name in (*same, "solves", "status")}
-        return {**made, "value_error": self.error, "message": self.edge, "active": list(self.active)}
+        plain = {"model": self.model, "observable": self.observable, "goal": "maximise" if self.maximise else "minimise"}
+        plain |= {key: getattr(self, key) for key in ("parameters", "errors", "value", "at_edge", "solves", "status")}
+        return {**plain, "value_error": self.error, "message": self.edge, "active": [*self.active]}
 
     def plot(self, *, ax: Any = None) -> Any:
         """Draw the scan along one parameter, or as a map over two, and the optimum in it."""
@@ -210,22 +209,20 @@ def _limit(read: Function, sign: float, end: float) -> Function:
 def _limits(constraints: Any) -> tuple[tuple[str, Function], ...]:
     """Return the constraints by their texts, as functions that are not to be negative."""
     if not isinstance(constraints, Mapping):
-        made = []
-        for place, entry in enumerate(list_of(constraints, "constraints"), 1):
-            if not callable(entry):
-                raise UsageError(f"constraints= takes ranges by name, or functions of the result, got {got(entry)}")
-            made.append((f"constraint {place}", entry))
-        return tuple(made)
-    found: list[tuple[str, Function]] = []
+        functions = list_of(constraints, "constraints")
+        if wrong := [entry for entry in functions if not callable(entry)]:
+            raise UsageError(f"constraints= takes ranges by name, or functions of the result, got {got(wrong[0])}")
+        return tuple((f"constraint {place}", entry) for place, entry in enumerate(functions, 1))
+    limits: list[tuple[str, Function]] = []
     for name, entry in constraints.items():
         try:
             low, high = (None if end is None else float(end) for end in entry)
         except (TypeError, ValueError):
             raise UsageError(f"the range of `{name}` in the constraints is (LOWEST, HIGHEST), got {entry!r}") from None
         read = _read(str(name))
-        found += [] if low is None else [(f"{name} >= {low:g}", _limit(read, 1.0, low))]
-        found += [] if high is None else [(f"{name} <= {high:g}", _limit(read, -1.0, high))]
-    return tuple(found)
+        limits += [] if low is None else [(f"{name} >= {low:g}", _limit(read, 1.0, low))]
+        limits += [] if high is None else [(f"{name} <= {high:g}", _limit(read, -1.0, high))]
+    return tuple(limits)
 
 
 def _range(name: str, entry: Any) -> Range:
@@ -283,25 +280,24 @@ class _OptimumSearch:
 
     def run(self) -> Optimum:
         points, values = self._scan()
-        start = points[int(np.argmin(values))]
-        status = "ok"
+        best, status = points[int(np.argmin(values))], "ok"
         try:
             self.search.demand(self.question.solves)
-            best = self._descend(start, float(np.ptp(values[np.isfinite(values)])) or 1.0) if self.ranges else np.empty(0)
+            if self.ranges:
+                best = self._descend(best, float(np.ptp(values[np.isfinite(values)])) or 1.0)
             here = self.at(best)
         except SpentError as reason:
             status, known = str(reason), self._known.items()
             (*place, _), here = min(known, key=lambda item: (-np.minimum(item[1].limits, 0.0).sum(), item[1].value))
             best = np.array(place)
         edges = np.isclose(best, 0.0) | np.isclose(1 - best, 0.0)
-        found: dict[str, float] = self.point(best)
+        optimum: dict[str, float] = self.point(best)
         allowed = np.maximum(here.limit_errors, 1e-6 * np.maximum(1.0, np.abs(here.limits)))
         if (here.limits < -allowed).any():
-            missed, (worst, _) = min(zip(here.limits, self.limits, strict=True), key=lambda item: float(item[0]))
-            at = ", ".join(f"{name}={value:.4g}" for name, value in found.items())
+            worst, at = int(np.argmin(here.limits)), ", ".join(f"{name}={value:.4g}" for name, value in optimum.items())
             raise UsageError(
-                f"no point of the ranges was found where {worst} holds; the nearest, {at}, misses it by {-missed:.3g}: "
-                "widen the ranges, or ask for less"
+                f"no point of the ranges was found where {self.limits[worst][0]} holds; the nearest, {at}, misses it by "
+                f"{-here.limits[worst]:.3g}: widen the ranges, or ask for less"
             )
         active = here.limits <= allowed
         errors, error = np.where(edges, 0.0, math.inf), here.error
@@ -311,23 +307,23 @@ class _OptimumSearch:
             status = str(reason)
         if active.any() and len(here.gradient):  # the value changes to first order with what the constraints hold
             error += float(np.abs(np.where(here.gradient == 0, 0.0, errors / self.slopes(best)) * here.gradient).sum())
-        spread: dict[str, float] = dict(zip(found, errors.tolist(), strict=True))
-        where = [f"{name} = {value:g}" for (name, value), edge in zip(found.items(), edges, strict=True) if edge]
+        spread: dict[str, float] = dict(zip(optimum, errors.tolist(), strict=True))
+        where = [f"{name} = {value:g}" for (name, value), edge in zip(optimum.items(), edges, strict=True) if edge]
         if self.timed is not None:
-            found["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
+            optimum["t"], spread["t"] = here.moment, (self.timed.high - self.timed.low) / (2 * DRAWN)
             if min(here.moment - self.timed.low, self.timed.high - here.moment) < 1e-9 * (self.timed.high - self.timed.low):
                 where.append(f"t = {here.moment:g}")
         last, times = self.question.last, self.question.times
         stay = dict(last.params) if last else {}
         stay |= {"t": float(times[0])} if times is not None and len(times) == 1 else {}
-        goal, name, maximise = ("largest" if self.sign < 0 else "smallest"), self.name, self.sign < 0
-        edge = f"`{name}` is {goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
+        goal = f"`{self.name}` is {'largest' if self.sign < 0 else 'smallest'}"
+        edge = f"{goal} at an end of the range, {', '.join(where)}: there is no optimum inside" if where else ""
         table = np.array([[*self.point(place).values()] for place in points])
         return Optimum(
-            self.question.model.name, name, maximise, found, spread, self.sign * here.value, error, bool(where), edge,
-            (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
+            self.question.model.name, self.name, self.sign < 0, optimum, spread, self.sign * here.value, error, bool(where),
+            edge, (table, self.sign * values), self.ranges, self.question.solves, latex_names((self.question.model,)),
             tuple(text for (text, _), held in zip(self.limits, active, strict=True) if held), status,
-            {key: value for key, value in stay.items() if key not in found},
+            {key: value for key, value in stay.items() if key not in optimum},
         )  # fmt: skip
 
     def at(self, place: Array, *, slopes: bool = True) -> _Seen:
@@ -340,13 +336,14 @@ class _OptimumSearch:
             scale = self.slopes(place)[: len(along)]
             result = self.question.solve([*point.values()], slopes=bool(along), rtol=rough)
             value, error, gradient, unsure = through(self.goal, result, along)
-            held, times, moment = [through(limit, result, along) for _, limit in self.limits], self.question.times, math.nan
+            limits = [through(limit, result, along)[:3] for _, limit in self.limits]
+            values, errors, slopes_of_limits = zip(*limits, strict=True) if limits else ((), (), np.empty((0, len(scale))))
+            times, moment = self.question.times, math.nan
             if self.timed is not None and times is not None:
                 moment = float(times[np.argmin(self.sign * result.at(times)[self.name].values)])
             self._known[key] = _Seen(
-                self.sign * value, error, self.sign * gradient * scale, np.abs(unsure * scale), moment,
-                limits=np.array([item[0] for item in held]), limit_errors=np.array([item[1] for item in held]),
-                limit_slopes=np.array([item[2] * scale for item in held]).reshape(len(held), len(scale)),
+                self.sign * value, error, self.sign * gradient * scale, np.abs(unsure * scale), moment, np.array(values),
+                np.array(errors), np.array(slopes_of_limits) * scale,
             )  # fmt: skip
             self.search.tell(self.question.solves, point, f"{self.name} {value:.4g}", result)
         return self._known[key]
@@ -359,28 +356,26 @@ class _OptimumSearch:
             points = [np.array(entry) for entry in itertools.product(grid, repeat=count)]
         else:
             points = [*special.ndtr(sobol_normals(1 << math.ceil(math.log2(_SCAN[2] ** 2)), count, 0)).T]
-        values, reasons, off = [], [], []
-        for point in points:
+        values, off, reasons = np.full(len(points), math.inf), np.full(len(points), math.inf), []
+        for place, point in enumerate(points):
             try:
                 with contextlib.suppress(SpentError):
                     self.at(point, slopes=False)
                 seen = self.at(point, slopes=False)  # known by now
-                values.append(seen.value)
-                off.append(float(-np.minimum(seen.limits, 0.0).sum()))
+                values[place], off[place] = seen.value, -np.minimum(seen.limits, 0.0).sum()
             except SolverError as reason:
                 reasons.append(str(reason))
-                values, off = [*values, math.inf], [*off, math.inf]
             if time.process_time() > self.search.until:
-                points = points[: len(values)]
+                points, values, off = points[: place + 1], values[: place + 1], off[: place + 1]
                 break
-        if not np.isfinite(values).any():
+        known = values[np.isfinite(values)]
+        if not len(known):
             raise SolverError(f"no point of the ranges can be solved: {reasons[0]}")
-        known = np.array(values)[np.isfinite(values)]
         if count and len(known) > 1 and float(np.ptp(known)) <= 1e-12 * max(float(np.abs(known).max()), 1e-300):
             names = ", ".join(f"`{item.name}`" for item in self.ranges)
             raise UsageError(f"`{self.name}` does not depend on {names}: there is no optimum to be found")
-        least = min(off)  # where no point keeps the constraints, those count that break them least
-        return points, np.where(np.array(off) <= least, values, math.inf) if self.limits else np.array(values)
+        # where no point keeps the constraints, those count that break them least
+        return points, np.where(off <= off.min(), values, math.inf) if self.limits else values
 
     def _descend(self, start: Array, size: float) -> Array:
         """Return the optimum that gradients lead to from a start, which need not keep the constraints.
@@ -391,23 +386,23 @@ class _OptimumSearch:
 
         if (self.at(start, slopes=False).limits < 0).any():  # and so everywhere in the scan
             logger.warning("no point of the scan keeps %s; looking for one", " and ".join(text for text, _ in self.limits))
-        kept = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
-        found = minimize(
+        constraint = {"type": "ineq", "fun": lambda x: self.at(x).limits, "jac": lambda x: self.at(x).limit_slopes}
+        optimum = minimize(
             lambda x: (self.at(x).value / size, self.at(x).gradient / size), start, jac=True, method="SLSQP",
-            constraints=[kept] if self.limits else (), bounds=[(0.0, 1.0)] * len(self.ranges),
+            constraints=[constraint] if self.limits else (), bounds=[(0.0, 1.0)] * len(self.ranges),
             options={"maxiter": 40, "ftol": 1e-13},
         )  # fmt: skip
-        return np.clip(np.asarray(found.x), 0.0, 1.0)
+        return np.clip(np.asarray(optimum.x), 0.0, 1.0)
 
     def _errors(self, best: Array, here: _Seen, edges: Array, active: Array) -> Array:
         """Return the error bars of the parameters: what errors of gradient and constraints are to the optimum.
 
         Constraints that hold as equalities are Lagrange's, with the multipliers of least squares.
         """
-        made = np.where(edges, 0.0, math.inf)
+        errors = np.where(edges, 0.0, math.inf)
         inside = np.flatnonzero(~edges)
         if not len(inside):
-            return made
+            return errors
         held = here.limit_slopes[active][:, inside]
         multipliers = np.linalg.lstsq(held.T, here.gradient[inside], rcond=None)[0]
 
@@ -420,14 +415,10 @@ class _OptimumSearch:
             moved = step * (np.arange(len(best)) == place)
             hessian[row] = (lagrangian(self.at(best + moved)) - lagrangian(self.at(best - moved))) / (2 * step)
         hessian = (hessian + hessian.T) / 2
-        try:
-            if not len(held) and np.linalg.eigvalsh(hessian)[0] <= 0:
-                return made
-            whole = np.block([[hessian, held.T], [held, np.zeros((len(held), len(held)))]])
-            missed = here.limit_errors + np.abs(here.limits)
-            off = np.concatenate([here.unsure[inside] + np.abs(lagrangian(here)), missed[active]])
-            spread = np.abs(np.linalg.inv(whole)) @ off
-        except (np.linalg.LinAlgError, EqsolveError):
-            return made
-        made[inside] = spread[: len(inside)] * self.slopes(best)[inside]
-        return made
+        whole = np.block([[hessian, held.T], [held, np.zeros((len(held), len(held)))]])
+        off = np.append(here.unsure[inside] + np.abs(lagrangian(here)), (here.limit_errors + np.abs(here.limits))[active])
+        with contextlib.suppress(np.linalg.LinAlgError):
+            if len(held) or np.linalg.eigvalsh(hessian)[0] > 0:
+                spread = np.abs(np.linalg.inv(whole)) @ off
+                errors[inside] = spread[: len(inside)] * self.slopes(best)[inside]
+        return errors

@@ -32,7 +32,7 @@ from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.constants import draw_law
 from eqsolve.numerics.increasing import increasing_roots
 from eqsolve.passes.forms.structure import reduce_fixed_point
-from eqsolve.results.result import Distribution
+from eqsolve.results.distribution import Distribution
 
 # Approximate message passing for penalised regression, and the state evolution that tracks it.
 # r_k = y − X w_k + b_k r_{k−1} (the Onsager term), w_{k+1} = η(w_k + Xᵀr_k/δ; t_{k+1}),

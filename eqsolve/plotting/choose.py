@@ -1,304 +1,42 @@
 """Which drawing a result gets: by its kind, or by what the names stand for."""
 
-import base64
-import html
-import io
 import itertools
-import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
-from pathlib import Path
 from typing import Any
 
-import matplotlib.pyplot as plt
 import numpy as np
-import xarray as xr
-from matplotlib.animation import FuncAnimation, PillowWriter
 
-from eqsolve.errors import UsageError, demand_known, did_you_mean
-from eqsolve.files.atomic import atomic_path
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import member_names
-from eqsolve.numerics.grids import DRAWN
-from eqsolve.plotting.curves import (
+from eqsolve.plotting.curves import is_process, plot_curves, plot_paths, time_axis
+from eqsolve.plotting.style import (
     COLOURS,
     DIVERGING,
-    LINE,
     SEQUENTIAL,
-    SIZE,
-    TITLE_SIZE,
     Ways,
     differences,
-    draw_line,
     edges_between,
-    is_process,
+    make_panels,
     new_axes,
     plain,
-    plot_curves,
-    plot_paths,
+    read_ways,
     set_scales,
-    setting,
-    shades,
-    tell_apart,
-    time_axis,
-    title_of,
-    weights_of,
     written,
 )
-from eqsolve.results.derivatives import derivative_keys, interpolate, is_geometric
-from eqsolve.results.result import Distribution, Result
-
-# --- Sweeps: lines over one parameter, families of lines or maps over two, one panel for each quantity.
-
-_MISSED = "not solved as asked"
-
-
-def plot_sweep(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
-    """Draw a sweep, a panel for each quantity and each value of a third axis; return the axes, an array if there are several.
-
-    Over two axes, lines are drawn if one of them has few values or has none that are numbers, else a map.
-    """
-    shown = names or result.shown
-    if not shown:
-        raise UsageError(f"the sweep of `{result.model}` has nothing to draw: no point was solved")
-    dims = [str(dim) for dim in result.dataset[shown[0]].dims if dim != "t"]
-    data = _moment(result, ways.at)
-    long = [dim for dim in dims if data.sizes[dim] > 1] or dims[:1]
-    if ways.x is not None:
-        if ways.x not in long:
-            raise UsageError(f"x={ways.x!r}: expected an axis of the sweep: {', '.join(long)}")
-        long.sort(key=lambda dim: dim != ways.x)
-    data = data.isel({dim: 0 for dim in dims if dim not in long})
-    facets = [{}] if len(long) < 3 else [{long[2]: value} for value in data[long[2]].values]
-    if len(long) > 3 or len(facets) * len(shown) > 24:  # panels of a picture
-        fixed = ", ".join(f"{dim}=..." for dim in long[2:])
-        raise UsageError(
-            f"the sweep has too many axes or values for one picture; sweep with {fixed} fixed, or use res.dataset"
-        )
-    if len(shown) * len(facets) == 1:
-        axes = new_axes(ways.ax)
-        _draw(result, data, long, shown[0], axes, ways)
-        return axes
-    if ways.ax is not None:
-        if len(long) >= 2:
-            raise UsageError(f"a sweep over two axes is drawn on given axes for one name at a time, got {', '.join(shown)}")
-        family = {written(name, result.latex): (name, data) for name in shown}
-        _lines(result, data, long[0], family, ways.ax, "", ways)
-        plain(ways.ax, result, legend=len(shown))
-        return ways.ax
-    panels = make_panels(len(shown) * len(facets))
-    for axes, (name, facet) in zip(panels, [(name, facet) for name in shown for facet in facets], strict=True):
-        _draw(result, data.sel(facet), long[:2], name, axes, ways, data[name].values if facet else None)
-        axes.set_title("".join(_member(result, dim, value) for dim, value in facet.items()), fontsize=TITLE_SIZE)
-    figure = panels[0].figure
-    figure.suptitle(title_of(result, figure), fontsize=TITLE_SIZE)
-    marked = [axes for axes in panels if axes.get_legend_handles_labels()[1] == [_MISSED]]
-    for axes in marked:  # said once, below all
-        axes.get_legend().remove()
-    if marked:
-        figure.legend(*marked[0].get_legend_handles_labels(), loc="outside lower left", frameon=False, fontsize=8)
-    return panels
-
-
-def _moment(result: Result, at: float | None) -> xr.Dataset:
-    if "t" not in result.dataset.dims:
-        if at is not None:
-            raise UsageError(f"at={at:g}: the sweep of `{result.model}` has no time")
-        return result.dataset
-    times = result.dataset["t"].values
-    place = -1 if at is None else int(np.argmin(np.abs(times - at)))
-    if at is not None and abs(times[place] - at) > 1e-9 * max(1.0, abs(at)):
-        raise UsageError(f"at={at:g}: the sweep reports the times {', '.join(f'{moment:g}' for moment in times)}")
-    return result.dataset.isel(t=place)
-
-
-def rows_and_columns(count: int) -> tuple[int, int]:
-    """Return how so many panels are laid out."""
-    columns = min(count, 3 if count != 4 else 2)
-    return -(-count // columns), columns
-
-
-def make_panels(count: int) -> Any:
-    """Return axes for so many pictures, in rows."""
-    rows, columns = rows_and_columns(count)
-    size = (0.75 * SIZE[0] * columns, 0.85 * SIZE[1] * rows)
-    _, made = plt.subplots(rows, columns, figsize=size, layout="constrained", squeeze=False)
-    for spare in made.ravel()[count:]:
-        spare.axis("off")
-    return made.ravel()[:count]
-
-
-def _draw(result: Result, data: xr.Dataset, dims: list[str], name: str, axes: Any, ways: Ways, every: Any = None) -> None:
-    """Draw one quantity over one axis as a line, over two as a family of lines or as a map; ``every`` value has a colour."""
-    when = f" at {setting('t', float(data['t']), result.latex)}" if "t" in data.coords else ""
-    label = written(name, result.latex) + when
-    if len(dims) == 1:
-        _lines(result, data, dims[0], {ways.label: (name, data)}, axes, label, ways)
-        plain(axes, result, legend=1 if ways.label is not None else 0)
-        if ways.label is None and "label" not in ways.style:
-            tell_apart(axes, result, [(axes.lines[-1], name)])
-        return
-    short = min(reversed(dims), key=lambda dim: data.sizes[dim]) if ways.x is None else dims[1]
-    (other,) = (dim for dim in dims if dim != short)
-    numbers = all(data[dim].dtype.kind in "fi" for dim in dims)
-    if ways.kind == "map" and not numbers:
-        raise UsageError("a map needs numbers along both axes")
-    # values of a second axis that are drawn as lines
-    if ways.kind == "lines" or not numbers or (ways.kind is None and data.sizes[short] <= 7):
-        family = {_member(result, short, value): (name, data.sel({short: value})) for value in data[short].values}
-        _lines(result, data, other, family, axes, label, ways)
-        plain(axes, result, legend=len(family))
-    else:
-        _map(result, data, name, dims, axes, label, ways, every)
-
-
-def _member(result: Result, dim: str, value: Any) -> str:
-    return setting(dim, value if isinstance(value, str) else float(f"{float(value):.4g}"), result.latex)
-
-
-def _lines(
-    result: Result, data: xr.Dataset, dim: str, family: dict[Any, tuple[str, xr.Dataset]], axes: Any, label: str, ways: Ways
-) -> None:
-    values = data[dim].values
-    numbers = values.dtype.kind in "fi"
-    places = values.astype(float) if numbers else np.arange(len(values))
-    log = numbers and is_geometric(places) if ways.logx is None else ways.logx
-    set_scales(axes, log_x=log, log_y=ways.logy)
-    before = len(axes.lines)
-    for (text, (name, part)), colour in zip(family.items(), shades(before + len(family))[before:], strict=True):
-        curve = part[name].values
-        error = part[f"{name}_error"].values if f"{name}_error" in part else None
-        style = {"color": colour, "label": text, **ways.style}
-        marks = {"marker": "o", "ms": 3} if len(places) <= 60 else {}
-        if len(places) > 2 and (name, dim) in derivative_keys(part):  # a smooth curve through the points
-            low, high = places.min(), places.max()
-            fine = (np.geomspace if log else np.linspace)(low, high, DRAWN)
-            fine = np.clip(fine, low, high)
-            smooth = interpolate(part, dim, fine)
-            draw_line(axes, fine, smooth[name].values, smooth[f"{name}_error"].values, style)
-            axes.plot(places, curve, **{**marks, "color": axes.lines[-1].get_color(), "ls": ""})
-        else:
-            draw_line(axes, places, curve, error, {**style, **marks})
-    if not numbers:  # (the scale sets ticks of its own)
-        axes.set_xticks(places, [str(value) for value in values], rotation=15)
-    axes.set(xlabel=written(dim, result.latex), ylabel=label)
-
-
-def _map(
-    result: Result, data: xr.Dataset, name: str, dims: list[str], axes: Any, label: str, ways: Ways, every: Any = None
-) -> None:  # fmt: skip
-    across, up = dims
-    x, y = (data[dim].values.astype(float) for dim in dims)
-    logs = [is_geometric(values) if asked is None else asked for values, asked in ((x, ways.logx), (y, ways.logy))]
-    values = data[name].transpose(up, across).values
-    known = np.isfinite(every) if every is not None and "norm" not in ways.style else np.zeros(1, dtype=bool)
-    ends = {"vmin": float(every[known].min()), "vmax": float(every[known].max())} if known.any() else {}
-    picture = axes.pcolormesh(
-        edges_between(x, log=logs[0]), edges_between(y, log=logs[1]), values,
-        **{"cmap": SEQUENTIAL, "rasterized": True, **ends, **ways.style},
-    )  # fmt: skip
-    bad = data["status"].transpose(up, across).values != "ok" if "status" in data else np.zeros(values.shape, dtype=bool)
-    if bad.any():
-        rows, columns = np.nonzero(bad)
-        axes.plot(x[columns], y[rows], "x", color="#D55E00", ms=5, label=_MISSED)
-    axes.set(xlabel=written(across, result.latex), ylabel=written(up, result.latex))
-    axes.set(xscale="log" if logs[0] else "linear", yscale="log" if logs[1] else "linear")
-    for axis, places, log in zip((axes.xaxis, axes.yaxis), (x, y), logs, strict=True):
-        if not log and len(places) <= 6:  # the cells reach beyond them
-            axis.set_ticks(places)
-    axes.figure.colorbar(picture, ax=axes, label=label)
-    plain(axes, result, legend=4 if bad.any() else 0)
-    if bad.any():
-        axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(0, -0.15), fontsize=8)
-
-
-# Phase diagrams: boundaries as lines over one quantity in colours, the classes by name.
-
-_BOUNDARIES = {
-    "stability": "stability lost", "lyapunov": "Lyapunov exponent zero",
-    "grows": "grows without bound", "vanishes": "correlations vanish", "ends": "fixed point ends",
-}  # fmt: skip
-
-
-def plot_diagram(diagram: Any, names: tuple[str, ...], ways: Ways) -> Any:
-    """Draw one quantity, the boundaries over it, and the names of classes; return the axes."""
-    asked = [diagram.stats.get("observable"), "stability", "lyapunov", *diagram.names]
-    names = names or tuple(name for name in asked if name in diagram.names)[:1]
-    if len(names) != 1:
-        raise UsageError(f"a diagram shows one of: {', '.join(diagram.names) or '(nothing)'}")
-    dims = sorted((str(dim) for dim in diagram.classes.dims), key=lambda dim: dim != ways.x)
-    axes = plot_sweep(diagram, names, replace(ways, kind="map" if len(dims) == 2 else None))
-    points, grids = diagram.boundaries, [np.sort(diagram.dataset[dim].values) for dim in dims]
-    lines: dict[str, Any] = {}
-    for (kind, word), colour in zip(_BOUNDARIES.items(), COLOURS[1:6], strict=True):
-        columns = [points[dim].values[points["kind"].values == kind] for dim in dims]
-        if len(dims) == 1:
-            for count, place in enumerate(columns[0]):
-                axes.axvline(place, color=colour, lw=LINE, ls="--", label=None if count else word)
-        elif len(columns[0]):
-            lines[kind] = _pieces([np.interp(it, at, np.arange(len(at))) for it, at in zip(columns, grids, strict=True)])
-            style = {"color": colour, "lw": 1.5 * LINE, "solid_capstyle": "round"}
-            axes.plot(*_drawn(lines[kind], grids), label=word, **style)
-            if not len(lines[kind]):  # no two of its points are beside one another
-                axes.plot(*columns, "o", color=colour, ms=3 * LINE)
-    for kind, pieces in lines.items():  # what ends beside another line is drawn on to it, dotted
-        others = [piece for other, found in lines.items() if other != kind for piece in found]
-        colour = COLOURS[1 + list(_BOUNDARIES).index(kind)]
-        for piece in _gaps(pieces, others):
-            axes.plot(*_drawn([piece], grids), color=colour, lw=LINE, ls=":")
-    for name in dict.fromkeys(diagram.classes.values.ravel()) if len(dims) == 2 else ():
-        cells = np.argwhere(diagram.classes.transpose(*dims).values == name)
-        inside = cells[np.argmin(np.abs(cells - np.median(cells, axis=0)).sum(axis=1))]
-        place = [diagram.dataset[dim].values[at] for dim, at in zip(dims, inside, strict=True)]
-        box = {"boxstyle": "round,pad=0.2", "fc": "white", "alpha": 0.75, "lw": 0}
-        axes.text(*place, name, fontsize=8, ha="center", va="center", bbox=box)
-    if axes.get_legend_handles_labels()[0]:
-        below = {"loc": "upper center", "bbox_to_anchor": (0.5, -0.16), "ncols": 2}
-        axes.legend(fontsize=8, frameon=False, **below)
-    return axes
-
-
-def _pieces(cells: list[Any]) -> Any:
-    """Return pairs of points, in units of cells, that lie in or beside one cell and have no other between them."""
-    apart = [np.abs(np.subtract.outer(it, it)) for it in cells]
-    far = np.hypot(*apart)
-    between = [(np.maximum(far[k], far[:, k, None]) < far - 1e-9) for k in range(len(far))]
-    near = np.argwhere(np.triu((np.maximum(*apart) <= 1 + 1e-9) & ~np.any(between, axis=0), 1))
-    return np.stack(cells, axis=1)[near]
-
-
-def _gaps(pieces: Any, others: Any) -> list[Any]:
-    """Return what is missing, two cells at most, where the end of a line goes on straight to a piece of others."""
-    joints, count = np.unique(np.reshape(pieces, (-1, 2)), axis=0, return_counts=True)
-    ends = {tuple(it) for it in joints[count == 1]}
-    found = []
-    for before, end in [pair for piece in pieces for pair in (piece, piece[::-1]) if tuple(pair[1]) in ends]:
-        along, steps = (end - before) / (np.hypot(*(end - before)) or 1.0), []
-        for one, other in others:
-            sides = np.array([along, one - other]).T  # end + step·along = one + share·(other − one)
-            if abs(np.linalg.det(sides)) > 1e-9:
-                step, share = np.linalg.solve(sides, one - end)
-                steps += [step] if 0 < step <= 2 and 0 <= share <= 1 else []
-        found += [np.array([end, end + min(steps) * along])] if steps else []
-    return found
-
-
-def _drawn(pieces: Any, grids: list[Any]) -> list[Any]:
-    """Return pieces in units of cells as columns of values, with gaps between them."""
-    columns = np.insert(np.asarray(pieces, float).reshape(-1, 2, 2), 2, np.nan, axis=1).reshape(-1, 2).T
-    return [np.interp(it, np.arange(len(at)), at) for it, at in zip(columns, grids, strict=True)]
+from eqsolve.plotting.sweeps import plot_diagram, plot_sweep
+from eqsolve.results.result import Result
 
 
 def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     """Draw a function of t and t' in colours, the diagonal dashed; nothing where a response vanishes by causality."""
-    axes = new_axes(ways.ax)
-    stored = result.dataset[name]
+    axes, stored = new_axes(ways.ax), result.dataset[name]
     axis = time_axis(stored["row"].values, [stored.values.T], ways.logx)
     scale, times = axis.scale, axis.times(160)
     rows, columns = np.meshgrid(times, times, indexing="ij")
     values = result._two_time(name, np.stack([rows.ravel(), columns.ravel()], axis=1)).reshape(rows.shape)
-    if not result.dataset[name].attrs["symmetric"]:
+    if not stored.attrs["symmetric"]:
         values = np.where(rows >= columns, values, np.nan)
-    edges = edges_between(times, log=scale == "log")
+    edges = edges_between(times, log=axis.log)
     largest = float(np.nanmax(np.abs(values))) or 1.0
     signed = np.nanmin(values) < -1e-3 * largest
     colours = {"cmap": DIVERGING, "vmin": -largest, "vmax": largest} if signed else {"cmap": SEQUENTIAL}
@@ -308,8 +46,7 @@ def plot_kernel(result: Result, name: str, ways: Ways) -> Any:
     then = f"{now[:-1]}'$" if now.isascii() and now[1:-1].isalpha() else "$t'$"
     axes.set(xscale=scale, yscale=scale, xlabel=then, ylabel=now, aspect="equal")
     axes.figure.colorbar(picture, ax=axes, label=ways.label or written(name, result.latex, f"({now[1:-1]}, {then[1:-1]})"))
-    plain(axes, result)
-    return axes
+    return plain(axes, result)
 
 
 def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -324,8 +61,7 @@ def plot_numbers(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     axes.set(yticks=list(rows), yticklabels=[written(name, result.latex) for name in names], ylim=(len(names) - 0.5, -0.7))
     set_scales(axes, log_x=ways.logx, log_y=None)
     axes.margins(x=0.12)
-    plain(axes, result)
-    return axes
+    return plain(axes, result)
 
 
 def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -344,17 +80,12 @@ def plot_over_index(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         axes.errorbar(np.arange(len(values)), values, yerr=errors, **style)
     axes.set(xlabel=f"${index}$", ylabel=written(names[0], result.latex) if len(names) == 1 else "")
     set_scales(axes, log_x=ways.logx, log_y=ways.logy)
-    plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
-    return axes
+    return plain(axes, result, legend=ways.legend(before + len(names)))
 
 
 _CURVE, _KERNEL, _PATHS = ("t",), ("row", "column"), ("path", "t")
-_WORDS: dict[Any, str] = {
-    _CURVE: "a function of time",
-    _KERNEL: "a function of two times",
-    _PATHS: "a random process",
-    (): "a number",
-}
+_WORDS: dict[Any, str] = {_CURVE: "a function of time", _KERNEL: "a function of two times", _PATHS: "a random process"}
+_WORDS |= {(): "a number"}
 
 
 def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
@@ -364,77 +95,60 @@ def plot_result(result: Result, names: tuple[str, ...], **given: Any) -> Any:
         axes = result.law(names[0]).plot(names[0], ax=new_axes(ways.ax), label=ways.label, **ways.style)
         set_scales(axes, log_x=ways.logx, log_y=ways.logy)
         axes.set_xlabel(written(names[0], result.latex))
-        plain(axes, result)
-        return axes
+        return plain(axes, result)
     sizes = {name: tuple(result.families[name].values()) for name in names if name in result.families}
     families = {name: {*member_names(name, shape)} for name, shape in sizes.items()}
     if (families and result.kind == "fixed point") or {*names} & result.tables.keys():
         return plot_over_index(result, names, ways)
-    shown = [[it for it in result.shown if it in families[name]] if name in families else [name] for name in names]
+    shown = [[m for m in result.shown if m in families[name]] if name in families else [name] for name in names]
     names = tuple(itertools.chain(*shown))
     demand_known(names, result.names, "`{}` is not in the result", "to draw there are")
     if result.kind in ("sweep", "diagram"):
         return (plot_sweep if result.kind == "sweep" else plot_diagram)(result, names, ways)
     if idle := [word for word in ("kind", "at", "x") if getattr(ways, word) is not None]:
         raise UsageError(f"{idle[0]}= is for a sweep, and this is the result of a single solve")
-    for dims in (_CURVE, _KERNEL, _PATHS) if not names else ():
-        found = tuple(name for name in result.shown if result.dataset[name].dims == dims)
-        names = names or (found if dims == _CURVE else found[:1])
-    return _plot(result, names or tuple(name for name in result.names if not result.dataset[name].dims), ways)
+    if not names:
+        curves, kernels, paths = (
+            [name for name in result.shown if result.dataset[name].dims == dims] for dims in (_CURVE, _KERNEL, _PATHS)
+        )
+        names = (*(curves or kernels[:1] or paths[:1] or result._of_dims()),)
+    return _plot(result, names, ways)
 
 
-def plot_together(found: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
+def plot_together(results: Mapping[str, Any], names: Sequence[str], **given: Any) -> Any:
     """Draw several results, by the names of their files, over each other, a panel for each quantity."""
-
-    there = {file: _over_one_axis(file, item) for file, item in found.items()}
-    first, *others = there.values()
+    held = {file: _over_one_axis(file, result) for file, result in results.items()}
+    first, *others = held.values()
     common = [name for name, axis in first.items() if all(other.get(name) == axis for other in others)]
     if not set(names or common) <= set(common) or not common:
         each = "; ".join(
-            f"{file}: {', '.join(f'{n} over {a}' for n, a in has.items()) or 'nothing'}" for file, has in there.items()
+            f"{file}: {', '.join(f'{n} over {a}' for n, a in has.items()) or 'nothing'}" for file, has in held.items()
         )
         raise UsageError(f"there is no {' and '.join(names) or 'quantity'} over the same axis in all files ({each})")
     shown = list(names) or common
-    words = differences(list(found.values()))
+    words = differences(list(results.values()))
     alike = len(set(words)) < len(words)  # (such as results of different tolerances)
     panels = make_panels(len(shown)) if len(shown) > 1 else [new_axes()]
     for name, axes in zip(shown, panels, strict=True):
-        for file, item in found.items():
-            item.plot(name, ax=axes, **given, **({"label": file} if alike else {}))
+        for file, result in results.items():
+            result.plot(name, ax=axes, **given, **({"label": file} if alike else {}))
         given.setdefault("logx", axes.get_xscale() == "log")  # the same in every panel
         if not axes.get_ylabel():
-            axes.set_ylabel(written(name, next(iter(found.values())).latex))
+            axes.set_ylabel(written(name, next(iter(results.values())).latex))
     return panels
 
 
-def _over_one_axis(file: str, item: Any) -> dict[str, str]:
+def _over_one_axis(file: str, result: Any) -> dict[str, str]:
     """Return what a saved result has over time, or over the one axis of a sweep, with that axis."""
-    kind = getattr(item, "kind", type(item).__name__)
+    kind = getattr(result, "kind", type(result).__name__)
     if kind == "Simulation":
-        return dict.fromkeys(item.names, "t")
+        return dict.fromkeys(result.names, "t")
     if kind not in ("sweep", "dynamics"):
         raise UsageError(f"{file}: solves in time, sweeps over one axis and simulations are drawn together, not a {kind}")
     if kind == "dynamics":
-        return {name: "t" for name in item.shown if item.dataset[name].dims == _CURVE}
-    long = [str(dim) for dim in item.dataset["status"].dims if item.dataset.sizes[dim] > 1]
-    return dict.fromkeys(item.shown, long[0]) if len(long) == 1 else {}
-
-
-def read_ways(**given: Any) -> Ways:
-    """Read how a drawing is wanted; what is not ours is matplotlib's."""
-    if "axes" in given:
-        raise UsageError("the axes to draw on are given by ax=, as in matplotlib's neighbours")
-    if (ax := given.get("ax")) is not None and not hasattr(ax, "plot"):
-        raise UsageError(f"ax= takes the axes of matplotlib, got {ax!r}")
-    for name in ("logx", "logy"):
-        if not isinstance(given.get(name), bool | None):
-            raise UsageError(f"{name}= takes True or False, got {given[name]!r}")
-    if given.get("kind") not in (None, "lines", "map"):
-        raise UsageError(f"kind= takes 'lines' or 'map', got {given['kind']!r}")
-    if given.get("label") is not None:
-        given["label"] = str(given["label"])
-    own = {item.name: given.pop(item.name) for item in fields(Ways)[:-1] if item.name in given}
-    return Ways(**own, style=given)
+        return {name: "t" for name in result.shown if result.dataset[name].dims == _CURVE}
+    long = [str(dim) for dim in result.dataset["status"].dims if result.dataset.sizes[dim] > 1]
+    return dict.fromkeys(result.shown, long[0]) if len(long) == 1 else {}
 
 
 def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -443,8 +157,8 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         raise UsageError(f"the result of `{result.model}` has nothing to draw")
     dims, *others = kinds
     if others:
-        told = ", ".join(f"`{name}` is {_WORDS.get(result.dataset[name].dims, 'a table')}" for name in names)
-        raise UsageError(f"one drawing shows one kind of thing: {told}")
+        described = ", ".join(f"`{name}` is {_WORDS.get(result.dataset[name].dims, 'a table')}" for name in names)
+        raise UsageError(f"one drawing shows one kind of thing: {described}")
     if dims in (_CURVE, ()):
         return (plot_curves if dims else plot_numbers)(result, names, ways)
     if len(names) > 1:
@@ -455,127 +169,3 @@ def _plot(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
     if is_process(result, names[0]):
         return plot_paths(result, names[0], ways)
     raise UsageError(f"`{names[0]}` lies over {', '.join(map(str, dims))}, for which there is no drawing")
-
-
-# --- Drawings of laws; the law of a random process as a film; a sweep with a slider of time.
-def plot_law(
-    law: Distribution, name: str | None, *, ax: Any, bins: Any, label: str | None, logy: bool = False, **style: Any
-) -> Any:
-    """Draw the law of one variable: its density, or else a histogram; probabilities of atoms as stems."""
-    axes = new_axes(ax)
-    variable = name or law.names[0]
-    histogram = law.histogram(bins, variable)
-    try:
-        where = np.linspace(histogram.edges[0], histogram.edges[-1], 801)
-        density = law.density(where, variable)
-        (line,) = axes.plot(where, density, label=label or "density", **{"color": COLOURS[0], "lw": LINE, **style})
-        colour = line.get_color()
-    except UsageError:
-        colour = style.get("color", COLOURS[0])
-        axes.stairs(histogram.density, histogram.edges, fill=True, label=label or "histogram",
-                    **{"alpha": 0.5, **style, "color": colour})  # fmt: skip
-    atoms = [(value, mass) for value, mass in law.atoms(variable) if mass > 1e-3]
-    if 0 < len(atoms) <= 64:
-        places, masses = zip(*atoms, strict=True)
-        beside = axes.twinx()
-        beside.vlines(places, 0, masses, colors=colour, linewidth=2)
-        beside.plot(places, masses, "o", color=colour)
-        beside.set(ylim=(0, 1.05), ylabel="probability of atoms")
-    axes.set(xlabel=written(variable, {}), ylabel="density", yscale="log" if logy else "linear")
-    axes.spines[["top"]].set_visible(False)
-    return axes
-
-
-def animate_law(
-    result: Result, name: str, path: str | os.PathLike[str] | None = None, *, frames: int = 60, seconds: float = 6.0
-) -> FuncAnimation | None:
-    """Draw the law of a process at growing times, its mean as a line: write a GIF, or return the film."""
-    if path is not None and os.path.splitext(path)[1].lower() != ".gif":
-        raise UsageError(f"cannot write {str(path)!r}: a film is a file name ending in .gif")
-    if not is_process(result, name):
-        there = [item for item in result.names if is_process(result, item)]
-        has = f"there are: {', '.join(there)}" if there else "the model has none"
-        raise UsageError(f"`{name}` is not a random process of the result{did_you_mean(name, there)} ({has})")
-    weights = weights_of(result, name)
-    stored = result.dataset[name]
-    times = time_axis(stored["t"].values, [weights @ stored.values, weights @ stored.values**2]).times(frames)
-    values = result._grid().interpolate(stored.values, times)
-    edges = np.linspace(values.min(), values.max() + 1e-12 * max(1.0, abs(float(values.max()))), 61)
-    heights = np.array([np.histogram(column, edges, weights=weights)[0] for column in values.T])
-    heights /= weights.sum() * np.diff(edges)
-    axes = new_axes()
-    shape = axes.stairs(heights[0], edges, fill=True, color=COLOURS[0], alpha=0.6)
-    mean = axes.axvline(0.0, color=COLOURS[1], lw=LINE, label="mean")
-    highest = 1.05 * float(np.quantile(heights.max(axis=1), 0.5))  # a start in one point would hide all the rest
-    axes.set(xlabel=written(name, result.latex), ylabel="density", xlim=(edges[0], edges[-1]), ylim=(0, highest))
-    plain(axes, result, legend=1)
-    clock = axes.text(0.03, 0.95, "", transform=axes.transAxes, va="top")
-
-    axes.figure.draw_without_rendering()
-    axes.figure.set_layout_engine("none")  # laid out once, not for every frame
-
-    def show(frame: int) -> tuple[Any, ...]:
-        shape.set_data(heights[frame])
-        centre = float(weights @ values[:, frame] / weights.sum())
-        mean.set_xdata([centre, centre])
-        clock.set_text(f"t = {times[frame]:.3g}")
-        return shape, mean, clock
-
-    if path is not None:
-        writer = PillowWriter(fps=min(50, frames / seconds))  # type: ignore[arg-type]
-        with atomic_path(path) as temporary, writer.saving(axes.figure, temporary, dpi=None):
-            for frame in range(frames):  # each drawn once, where FuncAnimation draws it three times
-                show(frame)
-                writer.grab_frame()
-        plt.close(axes.figure)
-        return None
-    return FuncAnimation(axes.figure, show, frames=frames, interval=1000 * seconds / frames, blit=False)
-
-
-@dataclass(frozen=True)
-class Slider:
-    """Pictures at several times with a slider that chooses one: HTML and a line of JavaScript."""
-
-    times: tuple[float, ...]
-    pictures: tuple[bytes, ...] = field(repr=False)
-    title: str
-
-    def _repr_html_(self) -> str:
-        last = len(self.times) - 1
-        shown = "".join(
-            f"<figure style='margin:0' {'' if place == last else 'hidden'}><figcaption>t = {time:.4g}</figcaption>"
-            f"<img alt='t = {time:.4g}' src='data:image/png;base64,{base64.b64encode(picture).decode()}'></figure>"
-            for place, (time, picture) in enumerate(zip(self.times, self.pictures, strict=True))
-        )
-        choose = "this.parentNode.querySelectorAll('figure').forEach((each, place) => each.hidden = place != this.value)"
-        how = f'min="0" max="{last}" value="{last}" aria-label="time" style="width:20em"'
-        return f'<div><input type="range" {how} oninput="{choose}">{shown}</div>'
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a page that holds everything in itself."""
-        head = f"<!doctype html><meta charset='utf-8'><title>{html.escape(self.title)}</title>"
-        Path(path).write_text(f"{head}<body style='font-family:sans-serif'>{self._repr_html_()}\n", encoding="utf-8")
-
-
-def slide_sweep(result: Result, names: tuple[str, ...], **ways: Any) -> Slider:
-    """Draw a sweep at each of its times, on the same scales."""
-    if result.kind != "sweep" or result.dataset.sizes.get("t", 0) < 2:
-        raise UsageError("a slider of time is for a sweep that reports several times; use plot")
-    if {"ax", "at"} & set(ways):
-        raise UsageError("a slider draws figures of its own, at all times: leave out ax= and at=")
-    times = result.dataset["t"].values
-    drawn = [np.ravel(np.asarray(result.plot(*names, at=float(moment), **ways), dtype=object)) for moment in times]
-    for panels in zip(*drawn, strict=True):
-        maps = [panel.collections[0] for panel in panels if panel.collections and panel.collections[0].colorbar]
-        ends = [item.get_clim() for item in maps] or [panel.get_ylim() for panel in panels]
-        common = min(low for low, _ in ends), max(high for _, high in ends)
-        for item in maps:
-            item.set_clim(*common)
-        for panel in () if maps else panels:
-            panel.set_ylim(*common)
-    pictures = []
-    for first, *_ in drawn:
-        first.figure.savefig(buffer := io.BytesIO(), format="png", dpi=90)
-        plt.close(first.figure)
-        pictures.append(buffer.getvalue())
-    return Slider(tuple(map(float, times)), tuple(pictures), f"{result.model}: {', '.join(names or result.shown)}")

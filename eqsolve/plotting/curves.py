@@ -1,201 +1,31 @@
-"""Drawings of functions of time, and the style of all drawings: plain axes, colours that colour-blind readers tell apart."""
+"""Drawings of functions of time: their axis, curves with error bands, random processes by quantiles."""
 
 from __future__ import annotations
 
-import functools
-import os
-import sys
-import textwrap
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.language.symbols import default_latex
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import DRAWN, PanelGrid, sample_times
+from eqsolve.plotting.style import (
+    COLOURS,
+    LINE,
+    SIZE,
+    TITLE_SIZE,
+    Ways,
+    draw_line,
+    new_axes,
+    plain,
+    set_scales,
+    shared_title,
+    tell_apart,
+    written,
+)
 from eqsolve.results.result import Result
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-# --- How names and settings are written: as the model's LaTeX, where matplotlib can set it.
-
-TITLE_SIZE = "small"
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")  # Okabe & Ito
-SEQUENTIAL, DIVERGING = "viridis", "PuOr"
-LINE, BAND = 1.6, 0.25  # width of a line, opacity of its error band
-SIZE = (5.2, 3.6)
-
-
-def written(name: str, latex: Mapping[str, str], times: str = "") -> str:
-    """Return a name as mathematics for matplotlib, ``times`` after it; plain, if matplotlib cannot set its LaTeX."""
-    text = f"${latex.get(name) or default_latex(name)}{times}$"
-    return text if _can_be_set(text) else f"{name}{times}"
-
-
-@functools.lru_cache(maxsize=1024)
-def _can_be_set(text: str) -> bool:
-    from matplotlib.mathtext import MathTextParser
-
-    try:
-        MathTextParser("path").parse(text)
-    except (ValueError, RuntimeError):  # matplotlib knows a part of LaTeX only
-        return False
-    return True
-
-
-def setting(name: str, value: Any, latex: Mapping[str, str]) -> str:
-    """Return what a parameter was set to: a value, or the law of a random constant."""
-    math = written(name, latex)
-    if isinstance(value, int | float):
-        return f"{math[:-1]} = {value:g}$" if math.startswith("$") else f"{math} = {value:g}"
-    return f"{math[:-1]} \\sim$ {value}" if math.startswith("$") else f"{math} ~ {value}"
-
-
-def differences(results: Sequence[Any]) -> list[str]:
-    """Return of each result what it does not share with all others: its model, its settings; empty where they are alike."""
-    names = dict.fromkeys(name for result in results for name in result.params)
-    if several := len({result.model for result in results}) > 1:  # what only some of the models have does not compare
-        names = {name: None for name in names if all(name in result.params for result in results)}
-    differ = [name for name in names if len({str(result.params.get(name)) for result in results}) > 1]
-    told = ([setting(name, it.params[name], it.latex) for name in differ if name in it.params] for it in results)
-    return [", ".join([result.model] * several + words) for result, words in zip(results, told, strict=True)]
-
-
-def tell_apart(axes: Any, result: Any, lines: Sequence[tuple[Any, str]]) -> None:
-    """Remember which lines show what of a result; label those of several results by what differs."""
-    held = axes.__dict__.setdefault("_eqsolve_lines", [])
-    held.append((result, lines))
-    words = differences([item for item, _ in held])
-    if not any(words):
-        return
-    shown = {name for _, those in held for _, name in those}
-    for (item, those), text in zip(held, words, strict=True):
-        for line, name in those:
-            line.set_label(text if len(shown) == 1 else f"{written(name, item.latex)}, {text}")
-    axes.set_title(shared_title(axes, [item for item, _ in held]), fontsize=TITLE_SIZE)
-    add_legend(axes, beside=sum(len(those) for _, those in held) > 3)
-
-
-def add_legend(axes: Any, *, beside: bool) -> None:
-    """Add a legend without a frame: where there is room, or beside the axes."""
-    axes.legend(frameon=False, **({"loc": "center left", "bbox_to_anchor": (1.0, 0.5)} if beside else {}))
-
-
-def shared_title(axes: Any, results: Sequence[Any]) -> str:
-    """Return the model of results beside other lines, and the settings that they share."""
-    first, *others = results
-    if any(other.model != first.model for other in others):
-        return ""
-    same = {key: it for key, it in first.params.items() if others and all(other.params.get(key) == it for other in others)}
-    return settings_title(first.model, same, first.latex, axes)
-
-
-def settings_title(model: str, params: Mapping[str, Any], latex: Mapping[str, str], where: Any) -> str:
-    """Return the model's name and its settings, in lines as wide as axes or a figure."""
-    from matplotlib.font_manager import FontProperties
-
-    points = where.bbox.width * 72 / where.figure.dpi * (0.9 if where is where.figure else 1.0)
-    longest = max(24, int(points / (0.55 * FontProperties(size=TITLE_SIZE).get_size_in_points())))
-    lines, length = [model], longest
-    for name, value in params.items():
-        words = f"{name} = {value:g}" if isinstance(value, int | float) else f"{name} ~ {value}"
-        shown = setting(name, value, latex)
-        if len(words) > longest and not isinstance(value, int | float):  # a law with many entries
-            pieces = textwrap.wrap(words, longest)
-            lines += pieces
-            length = len(pieces[-1])
-        elif length + 2 + len(words) <= longest:
-            lines[-1] += f", {shown}"
-            length += 2 + len(words)
-        else:
-            lines.append(shown)
-            length = len(words)
-    return "\n".join(lines)
-
-
-# --- Writing figures: whole or not at all.
-def figure_of(drawn: Any) -> Figure:
-    """Return the figure of what a drawing returned: axes, several of them, or the figure itself."""
-    return drawn if hasattr(drawn, "savefig") else np.ravel(np.asarray(drawn, dtype=object))[0].figure
-
-
-def save_figure(figure: Figure, path: str | os.PathLike[str], *, dpi: int = 200) -> None:
-    """Write a figure in the format of the file's suffix, and close it."""
-    from eqsolve.files.atomic import atomic_path
-
-    suffix = os.path.splitext(path)[1].lower().removeprefix(".")
-    known = figure.canvas.get_supported_filetypes()
-    if suffix not in known:
-        named = ", ".join(f".{name}" for name in sorted(known))
-        raise UsageError(f"cannot draw {str(path)!r}: expected a file name ending in one of {named}")
-    try:
-        with atomic_path(path) as temporary:
-            figure.savefig(temporary, dpi=dpi, format=suffix)
-    finally:
-        if pyplot := sys.modules.get("matplotlib.pyplot"):
-            pyplot.close(figure)
-
-
-@dataclass(frozen=True)
-class Ways:
-    """How the user wants a drawing: where, on which scales, under which label, in which style of line."""
-
-    ax: Any = None
-    logx: bool | None = None
-    logy: bool | None = None
-    label: str | None = None
-    kind: str | None = None  # of a sweep over two axes: "lines" or "map"
-    at: float | None = None  # of a sweep: the time
-    x: str | None = None  # of a sweep: the parameter on the x axis
-    style: dict[str, Any] = field(default_factory=dict)
-
-
-def new_axes(axes: Any = None) -> Any:
-    """Return the axes given, or those of a new figure."""
-    if axes is None:
-        import matplotlib.pyplot as plt
-
-        _, axes = plt.subplots(figsize=SIZE, layout="constrained")
-    return axes
-
-
-def plain(axes: Any, result: Result, *, legend: int = 0) -> None:
-    """Finish a drawing: no frame, a legend beside more than three lines, the settings as the title."""
-    if legend:
-        add_legend(axes, beside=legend > 3)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title_of(result, axes), fontsize=TITLE_SIZE)
-
-
-def title_of(result: Result, where: Any) -> str:
-    """Return the settings of a result, and what was not solved as asked."""
-    missed = "" if result.status == "ok" else f"\n({result.status})"
-    return settings_title(result.model, result.params, result.latex, where) + missed
-
-
-def shades(count: int, few: int = len(COLOURS)) -> list[Any]:
-    """Return colours for an ordered family, dark to light, that colour-blind readers and grey print keep in order.
-
-    A few have the colours of unordered ones.
-    """
-    if count <= few:
-        return list(COLOURS[:count])
-    from matplotlib import colormaps
-
-    return [colormaps[SEQUENTIAL](0.9 * place / (count - 1)) for place in range(count)]
-
-
-def edges_between(values: Array, *, log: bool) -> Array:
-    """Return the edges of cells around given centres."""
-    centres = np.log(values) if log else values
-    steps = np.diff(centres) if len(centres) > 1 else np.ones(1)
-    edges = np.concatenate([[centres[0] - steps[0] / 2], (centres[1:] + centres[:-1]) / 2, [centres[-1] + steps[-1] / 2]])
-    return np.exp(edges) if log else edges
-
 
 # --- The axis of time: one rule for its scale, and times that look right on either scale.
 _SEEN = LINE / (2 * 72 * SIZE[1])  # the share of all change where a logarithmic axis begins: half a line
@@ -237,9 +67,9 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
         quarter = first + (last - first) / 4
         early = np.interp(quarter, times, done) >= 0.5
         begin, end = np.interp((0.05, 0.95), done, times)
-        soon = end - first <= 0.05 * (last - first)
-        swings = any(len(at := _turns(times, item)) > 1 and at[-1] > quarter for item in curves)
-        log = bool(early and (soon or (end >= 100 * begin and not swings)))
+        soon, late = end - first <= 0.05 * (last - first), end >= 100 * begin
+        turns = (_turns(times, values) for values in curves if early and late)
+        log = bool(early and (soon or (late and not any(len(at) > 1 and at[-1] > quarter for at in turns))))
     if not log:
         return TimeAxis(False, first, last)
     if not len(positive):
@@ -250,19 +80,14 @@ def time_axis(times: Array, curves: Sequence[Array], log: bool | None = None) ->
     return TimeAxis(True, float(np.clip(seen, positive[0], 0.1 * last)), last)
 
 
-def _turns(times: Array, values: Array) -> list[float]:
+def _turns(times: Array, values: Array) -> Array:
     """Return the times at which a curve turns by more than a hundredth of its range."""
-    turns: list[float] = []
+    from scipy.signal import find_peaks
+
     if np.ndim(values) > 1 or not np.isfinite(values).all():
-        return turns
-    least, way, extreme, at = 0.01 * np.ptp(values), 0.0, values[0], times[0]
-    for moment, value in zip(times, values, strict=True):
-        if way * (value - extreme) > 0 or (not way and abs(value - extreme) > least):
-            way, extreme, at = np.sign(value - extreme), value, moment
-        elif way and abs(value - extreme) > least:
-            turns.append(float(at))
-            way, extreme, at = -way, value, moment
-    return turns
+        return np.empty(0)
+    turns = [find_peaks(sign * values, prominence=0.01 * np.ptp(values))[0] for sign in (1, -1)]
+    return times[np.sort(np.concatenate(turns))]
 
 
 def _changed(curves: Sequence[Array]) -> Array | None:
@@ -270,35 +95,10 @@ def _changed(curves: Sequence[Array]) -> Array | None:
     shares = []
     for values in curves:
         moves = np.abs(np.diff(np.asarray(values, dtype=float), axis=-1))
-        moves = np.nansum(moves.reshape(-1, moves.shape[-1]), axis=0)
-        if (total := moves.sum()) > 1e-9 * np.nanmax(np.abs(values)) > 0:
-            shares.append(np.append(0.0, np.cumsum(moves) / total))
+        done = np.append(0.0, np.cumsum(np.nansum(moves.reshape(-1, moves.shape[-1]), axis=0)))
+        if done[-1] > 1e-9 * np.nanmax(np.abs(values)) > 0:
+            shares.append(done / done[-1])
     return np.mean(shares, axis=0) if shares else None
-
-
-def set_scales(axes: Any, *, log_x: bool | None, log_y: bool | None) -> None:
-    """Set the scales that are asked for; those of axes that hold something already stay."""
-    for axis, set_scale, log in ((axes.xaxis, axes.set_xscale, log_x), (axes.yaxis, axes.set_yscale, log_y)):
-        if log is not None:
-            set_scale("log" if log else "linear")
-        if log:
-            _write_ticks(axis)
-
-
-def _write_ticks(axis: Any) -> None:
-    """Label a logarithmic axis by powers of ten; over less than a decade and a half by 0.1, 0.2, 0.5, which take less room."""
-    from matplotlib.ticker import FuncFormatter
-
-    powers = axis.get_major_formatter()
-
-    def write(value: float, place: int | None, *, major: bool) -> str:
-        low, high = axis.get_view_interval()
-        if high > 30 * low:
-            return str(powers(value, place)) if major else ""
-        return f"{value:g}" if major or high < 4 * low or f"{value:e}"[0] in "25" else ""
-
-    axis.set_major_formatter(FuncFormatter(functools.partial(write, major=True)))
-    axis.set_minor_formatter(FuncFormatter(functools.partial(write, major=False)))
 
 
 def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
@@ -325,35 +125,19 @@ def plot_curves(result: Result, names: tuple[str, ...], ways: Ways) -> Any:
         axes.set_xlim(begin, max(axis.last, axes.get_xlim()[1]) if used else axis.last)
     if not axes.get_xlabel():
         axes.set_xlabel(written("t", result.latex))
-    mine = written(names[0], result.latex) if len(names) == 1 else ""
+    label = written(names[0], result.latex) if len(names) == 1 else ""
     if not before and not axes.get_ylabel():
-        axes.set_ylabel(mine)
-    elif axes.get_ylabel() != mine and axes.get_ylabel().startswith("$"):
+        axes.set_ylabel(label)
+    elif axes.get_ylabel() != label and axes.get_ylabel().startswith("$"):
         axes.set_ylabel("")
-    plain(axes, result, legend=before + len(names) if before + len(names) > 1 or ways.label is not None else 0)
-    there = axes.__dict__.setdefault("_eqsolve_results", [])
-    there.append(result)
+    plain(axes, result, legend=ways.legend(before + len(names)))
+    drawn_before = axes.__dict__.setdefault("_eqsolve_results", [])
+    drawn_before.append(result)
     if before:  # the settings of one result would not be those of the others
-        axes.set_title(shared_title(axes, there), fontsize=TITLE_SIZE)
+        axes.set_title(shared_title(axes, drawn_before), fontsize=TITLE_SIZE)
     if ways.label is None and "label" not in ways.style:
         tell_apart(axes, result, drawn)
     return axes
-
-
-def draw_line(axes: Any, x: Any, y: Any, error: Any, style: dict[str, Any]) -> Any:
-    """Draw one line, with a band of its error, in a style of matplotlib's words."""
-    width = {} if {"lw", "linewidth"} & set(style) else {"lw": LINE}
-    try:
-        (line,) = axes.plot(x, y, **{**width, **style})
-    except (AttributeError, TypeError, ValueError) as problem:
-        raise UsageError(f"matplotlib cannot draw a line with {style}: {problem}") from None
-    if error is not None:
-        low = np.asarray(y - error)
-        if axes.get_yscale() == "log":  # a band that reaches below zero goes down to the edge
-            low = np.maximum(low, 1e-3 * np.abs(y))
-        opacity = BAND * (line.get_alpha() or 1.0)
-        axes.fill_between(x, low, y + error, color=line.get_color(), alpha=opacity, lw=0, zorder=line.get_zorder() - 0.1)
-    return line
 
 
 # --- The law of a random process as it changes in time: mean and quantiles.
@@ -369,8 +153,8 @@ def is_process(result: Result, name: str) -> bool:
 def weights_of(result: Result, name: str) -> Array:
     """Return the weights of a process's paths; each ensemble of paths has its own."""
     path = result.dataset[name].dims[0]
-    found = [item for key, item in result.dataset.coords.items() if str(key).startswith("weight") and item.dims == (path,)]
-    return np.asarray(found[0].values)
+    weights = [item for key, item in result.dataset.coords.items() if str(key).startswith("weight") and item.dims == (path,)]
+    return np.asarray(weights[0].values)
 
 
 def plot_paths(result: Result, name: str, ways: Ways) -> Any:
@@ -392,8 +176,7 @@ def plot_paths(result: Result, name: str, ways: Ways) -> Any:
     axes.plot(times, mean, color=COLOURS[1], lw=LINE, label=ways.label or "mean")
     set_scales(axes, log_x=axis.log, log_y=ways.logy)
     axes.set(xlim=(axis.first, axis.last), xlabel=written("t", result.latex), ylabel=written(name, result.latex))
-    plain(axes, result, legend=4)  # beside the bands
-    return axes
+    return plain(axes, result, legend=4)  # outside, as the bands fill the axes
 
 
 def quantiles(values: Array, weights: Array, levels: Array) -> Array:

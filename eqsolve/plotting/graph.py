@@ -16,7 +16,7 @@ from eqsolve.language.model import Model
 from eqsolve.language.symbols import Head
 from eqsolve.language.system import System
 from eqsolve.passes.forms.causality import Causality, analyse_causality
-from eqsolve.plotting.curves import written
+from eqsolve.plotting.style import written
 
 # The palette of Okabe and Ito, told apart by colour-blind readers too.
 COLOURS = {
@@ -76,14 +76,14 @@ def _kind(system: System, head: Head) -> str:
 def _arrows(causality: Causality) -> list[tuple[int, int, str]]:
     """Return (source, reader, kind) once each; what is read in the same slice needs no arrow from the past."""
     place = {name: index for index, name in enumerate(causality.order)}
-    found: dict[tuple[int, int], set[str]] = {}
+    kinds_of: dict[tuple[int, int], set[str]] = {}
     for edge in causality.dependencies:
         kind = "history" if edge.kind == "slice" and edge.source == edge.reader else edge.kind
-        found.setdefault((place[edge.source], place[edge.reader]), set()).add(kind)
+        kinds_of.setdefault((place[edge.source], place[edge.reader]), set()).add(kind)
     arrows = []
-    for (source, reader), kinds in found.items():
-        kept = kinds - {"history"} if "slice" in kinds else kinds
-        arrows += [(source, reader, kind) for kind in STYLES if kind in kept]
+    for (source, reader), kinds in kinds_of.items():
+        drawn = kinds - {"history"} if "slice" in kinds else kinds
+        arrows += [(source, reader, kind) for kind in STYLES if kind in drawn]
     return arrows
 
 

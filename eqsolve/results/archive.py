@@ -1,8 +1,9 @@
-"""Result files: netCDF with one JSON record beside the values. Reading one never runs code from it."""
+"""Result files: netCDF with values and a JSON record. Reading one never runs code."""
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import importlib.util
 import io
 import json
@@ -36,28 +37,24 @@ TABLES = (".csv", ".json", ".parquet")
 
 _ROWS = "_rows_"  # functions of two times as they were solved, packed
 _STORE = Codec((AgingRows, Layout, Record, RowStore, Solved, StepRows), without=("ends", "times"))
-_FORMATS = (1, 2)  # of the files that are read; those of the first hold no functions of two times
+_FORMATS = range(1, 3)  # that are read; files of the first hold no functions of two times
 _FIELDS = ("model", "kind", "status", "message", "params", "stats", "provenance")
 
 
 def save(
-    result: Result, path: str | os.PathLike[str], *, beside: xr.Dataset | None = None, more: dict[str, Any] | None = None
+    result: Result, path: str | os.PathLike[str], *, also: xr.Dataset | None = None, more: dict[str, Any] | None = None
 ) -> None:
     """Write a netCDF file that plain xarray opens too; the file appears whole or not at all.
 
-    ``beside`` are further values, ``more`` further entries of the record, of what holds the result.
+    ``also`` are values, and ``more`` entries of the record, of a validation that has the result.
     """
     dataset = result.dataset.copy()
-    record = {name: getattr(result, name) for name in _FIELDS}
-    panels = result.grid
-    grid = None
-    if panels is not None:
-        grid = {"edges": panels.edges.tolist(), "order": panels.order, "width": panels.width, "breaks": panels.breaks}
-    kernels = [name for name in result.names if result.dataset[name].dims == ("row", "column")]
-    record |= {"kernels": kernels, "grid": grid, "latex": result.latex, "families": result.families, **(more or {})}
+    record = {key: getattr(result, key) for key in (*_FIELDS, "latex", "families")} | (more or {})
+    record["grid"] = None if result.grid is None else dataclasses.asdict(result.grid)
+    record["kernels"] = [name for name in result.names if dataset[name].dims == ("row", "column")]
     if result.rows is not None:
         dataset[_ROWS] = (_ROWS + "bytes", np.frombuffer(b"".join(_STORE.pack(result.rows)), np.uint8))
-    write_dataset(dataset if beside is None else dataset.merge(beside), record, path)
+    write_dataset(dataset if also is None else dataset.merge(also), record, path)
 
 
 def check_name(path: str | os.PathLike[str], known: tuple[str, ...] = (".nc", *TABLES)) -> None:
@@ -81,19 +78,19 @@ def write_dataset(dataset: xr.Dataset, record: dict[str, Any], path: str | os.Pa
         Path(temporary).write_bytes(buffer.getvalue() + seal(buffer.getvalue()))
 
 
-def write_table(found: Any, path: str | os.PathLike[str], **at: Any) -> bool:
+def write_table(result: Any, path: str | os.PathLike[str], **at: Any) -> bool:
     """Write a table for other programs if the file's suffix says so; return whether it does."""
     check_name(path)
     if (suffix := Path(path).suffix.lower()) == ".nc":
         return False
     with atomic_path(path) as temporary:
         if suffix == ".json":
-            text = json.dumps(jsonable(found.json_object(**at)), indent=1, allow_nan=False)
+            text = json.dumps(jsonable(result.json_object(**at)), indent=1, allow_nan=False)
             Path(temporary).write_text(text + "\n", encoding="utf-8")
-            return True
-        frame = found.to_dataframe(**at)
-        frame = frame if frame.index.names == [None] else frame.reset_index()
-        (frame.to_csv if suffix == ".csv" else frame.to_parquet)(temporary, index=False)
+        else:
+            table = result.to_dataframe(**at)
+            table = table if table.index.names == [None] else table.reset_index()
+            (table.to_csv if suffix == ".csv" else table.to_parquet)(temporary, index=False)
     return True
 
 
@@ -141,23 +138,20 @@ def open(path: str | os.PathLike[str], *, model: Model | str | None = None) -> A
 
 def read_result(dataset: xr.Dataset, record: dict[str, Any]) -> Result:
     """Return the result of a file's values and record."""
-    grid, kernels = record["grid"], record["kernels"]
-    panels = (
-        None
-        if grid is None
-        else PanelGrid(**{**grid, "edges": np.array(grid["edges"], dtype=float), "breaks": tuple(grid.get("breaks", ()))})
-    )
-    if kernels and panels is not None and record.get("format", 1) == 1:
-        raise UsageError(
-            f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
-            "are not read any more; solve again, or read the file with xarray"
-        )
-    rows = _STORE.unpack(dataset[_ROWS].values.tobytes()) if kernels and panels is not None else None
-    fields = {name: record[name] for name in _FIELDS}
-    made = {"stationary": Stationary, "diagram": PhaseDiagram}.get(record["kind"], Result)
-    found = dataset.drop_vars(_ROWS, errors="ignore")
-    families = record.get("families") or {}
-    return made(found, grid=panels, rows=rows, latex=record.get("latex") or {}, families=families, **fields)
+    fields = {name: record[name] for name in _FIELDS} | {name: record.get(name) or {} for name in ("latex", "families")}
+    grid = rows = None
+    if (panels := record["grid"]) is not None:
+        edges, breaks = np.array(panels["edges"], dtype=float), tuple(panels.get("breaks", ()))
+        grid = PanelGrid(**{**panels, "edges": edges, "breaks": breaks})
+    if record["kernels"] and grid is not None:
+        if record.get("format", 1) == 1:
+            raise UsageError(
+                f"this result of `{record['model']}` was saved by an earlier eqsolve, whose functions of two times "
+                "are not read any more; solve again, or read the file with xarray"
+            )
+        rows = _STORE.unpack(dataset[_ROWS].values.tobytes())
+    kind = {"stationary": Stationary, "diagram": PhaseDiagram}.get(record["kind"], Result)
+    return kind(dataset.drop_vars(_ROWS, errors="ignore"), grid=grid, rows=rows, **fields)
 
 
 def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
@@ -180,7 +174,7 @@ def _read(path: str | os.PathLike[str]) -> tuple[xr.Dataset, dict[str, Any]]:
         problem = str(error) or type(error).__name__
     finally:
         sys.unraisablehook = hook
-    foreign = {".csv": "a table", ".json": "a table", ".parquet": "a table", ".py": "Python code"}.get(Path(path).suffix)
+    foreign = (dict.fromkeys(TABLES, "a table") | {".py": "Python code"}).get(Path(path).suffix)
     if problem and foreign:
         raise UsageError(f"{name!r} is {foreign}, which is not read back; results are kept whole in files `.nc` (--out x.nc)")
     if problem:

@@ -1,6 +1,6 @@
 """Derivatives along parameters in a result: which of its values they are, and how they are read.
 
-In the dataset a derivative stands beside the values, its attributes saying of what it is (``derivative_of``) and along what
+In the dataset a derivative is a variable of its own, its attributes saying of what it is (``derivative_of``) and along what
 (``along``); its error stands under the same name with ``_error``.
 """
 
@@ -68,23 +68,21 @@ def with_scalar_derivatives(result: Result, table: Mapping[str, Mapping[str, tup
     return replace(result, table=data)
 
 
-def with_differences(result: Result, parameter: str, step: float, beside: Sequence[Result]) -> Result:
+def with_differences(result: Result, parameter: str, step: float, near: Sequence[Result]) -> Result:
     """Return a result with derivatives along a parameter from four others, at −step, −step/2, step/2 and step.
 
     Two central differences are extrapolated; the error is what that changes, and what errors of the values make of it.
     """
     data = result.dataset.copy(deep=False)
     nodes = None if result.grid is None else result.grid.nodes
-    tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in beside]  # type: ignore[union-attr]
+    tables = [item.dataset if nodes is None else item.at(np.minimum(nodes, item.grid.nodes[-1])) for item in near]  # type: ignore[union-attr]
     for name in result.names:
-        if data[name].dims not in ((), ("t",)) or not all(name in table for table in tables):
-            continue
-        values = [table[name].values for table in tables]
-        wide, narrow = (values[3] - values[0]) / (2 * step), (values[2] - values[1]) / step
-        made = (4 * narrow - wide) / 3
-        errors = [table[name + _ERROR].values for table in tables]
-        size = np.abs(made - narrow) + (4 * (errors[1] + errors[2]) / step + (errors[0] + errors[3]) / (2 * step)) / 3
-        _put(data, data[name].dims, name, parameter, made, size)
+        if data[name].dims in ((), ("t",)) and all(name in table for table in tables):
+            values, errors = ([item[name + end].values for item in tables] for end in ("", _ERROR))
+            wide, narrow = (values[3] - values[0]) / (2 * step), (values[2] - values[1]) / step
+            slope = (4 * narrow - wide) / 3
+            size = np.abs(slope - narrow) + (4 * (errors[1] + errors[2]) / step + (errors[0] + errors[3]) / (2 * step)) / 3
+            _put(data, data[name].dims, name, parameter, slope, size)
     return replace(result, table=data)
 
 
@@ -118,8 +116,8 @@ def width_limit(results: Sequence[Result]) -> Result:
 
 def derivative_keys(data: Mapping[Any, Any]) -> dict[tuple[str, str], str]:
     """Return the names of the derivatives among variables, by (value, parameter)."""
-    found = {str(key): entry.attrs for key, entry in data.items() if ALONG in entry.attrs}
-    return {(str(marks[OF]), str(marks[ALONG])): key for key, marks in found.items()}
+    attrs = {str(key): entry.attrs for key, entry in data.items() if ALONG in entry.attrs}
+    return {(str(marks[OF]), str(marks[ALONG])): key for key, marks in attrs.items()}
 
 
 def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray | None:
@@ -134,20 +132,18 @@ def read_derivative(result: Result, what: str, parameter: str) -> xr.DataArray |
         has = [name for name, other in keys if other == parameter]
         demand_known([what], has, "the result has no derivative of `{}`", "it has those of")
     key = keys[what, parameter]
-    values, errors = result.dataset[key], result.dataset.get(key + _ERROR)
-    made = values.rename(what) if errors is None else values.rename(what).assign_coords(error=(values.dims, errors.values))
-    return made.rename(row="t", column="t'") if "row" in made.dims else made
+    slope, errors = result.dataset[key].rename(what), result.dataset.get(key + _ERROR)
+    slope = slope if errors is None else slope.assign_coords(error=(slope.dims, errors.values))
+    return slope.rename(row="t", column="t'") if "row" in slope.dims else slope
 
 
 def derivative_table(data: Mapping[Any, Any], keys: Mapping[tuple[str, str], str]) -> dict[str, dict[str, dict[str, Any]]]:
     """Return ``derivatives`` and ``derivative_errors`` by parameter and name, as plain numbers."""
-    made: dict[str, dict[str, dict[str, Any]]] = {"derivatives": {}, "derivative_errors": {}}
+    table: dict[str, dict[str, dict[str, Any]]] = {"derivatives": {}, "derivative_errors": {}}
     for (name, parameter), key in keys.items():
-        if key not in data:
-            continue
-        for part, entry in (("derivatives", key), ("derivative_errors", key + _ERROR)):
-            made[part].setdefault(parameter, {})[name] = np.asarray(data[entry].values, float).tolist()
-    return made
+        for part, entry in (("derivatives", key), ("derivative_errors", key + _ERROR)) if key in data else ():
+            table[part].setdefault(parameter, {})[name] = np.asarray(data[entry].values, float).tolist()
+    return table
 
 
 def with_spread(result: Result, deviations: Mapping[str, float]) -> Result:
@@ -181,32 +177,30 @@ def between(result: Result, asked: Mapping[str, Any]) -> xr.Dataset:
     low, high = float(nodes.min()), float(nodes.max())
     if len(bad := x[~((x >= low) & (x <= high))]):
         raise UsageError(f"{axis} = {bad[0]:g} lies outside the sweep, which goes from {low:g} to {high:g}")
-    made = interpolate(result.dataset, axis, x)
-    return made.isel({axis: 0}) if np.ndim(wanted) == 0 else made
+    table = interpolate(result.dataset, axis, x)
+    return table.isel({axis: 0}) if np.ndim(wanted) == 0 else table
 
 
 def interpolate(data: xr.Dataset, axis: str, x: Array) -> xr.Dataset:
     """Return everything whose derivative along an axis is known at other values inside it, with errors."""
     import xarray as xr
 
-    nodes, made = np.asarray(data[axis].values, float), {}
-    order, log = np.argsort(nodes), is_geometric(np.sort(nodes))
-    at = nodes[order]
+    data = data.sortby(axis)
+    variables: dict[str, Any] = {}
+    nodes = np.asarray(data[axis].values, float)
+    log = is_geometric(nodes)
+    to = np.log if log else np.asarray  # a geometric axis is taken in its logarithm
     for (name, along), key in derivative_keys(data).items():
         if along != axis:
             continue
-        entry = data[name]
-        place = entry.dims.index(axis)
-        sorted_by_axis = [np.moveaxis(data[item].values, place, 0)[order] for item in (name, name + _ERROR, key, key + _ERROR)]
-        values, slopes = sorted_by_axis[:2], sorted_by_axis[2:]
-        if log:  # derivatives along the logarithm of the axis
-            slopes = [table * at.reshape(-1, *(1,) * (table.ndim - 1)) for table in slopes]
-        known = (values[0], values[1]), (slopes[0], slopes[1])
-        made_here = interpolate_with_slopes(np.log(x), np.log(at), *known) if log else interpolate_with_slopes(x, at, *known)
-        for item, table in zip((name, name + _ERROR), made_here, strict=True):
-            made[item] = (entry.dims, np.moveaxis(table, 0, place))
-    kept = {key: value for key, value in data.coords.items() if axis not in value.dims}
-    return xr.Dataset(made, coords={**kept, axis: x})
+        dims, place = data[name].dims, data[name].dims.index(axis)
+        y, y_error, s, s_error = (np.moveaxis(data[k].values, place, 0) for k in (name, name + _ERROR, key, key + _ERROR))
+        scale = nodes.reshape(-1, *(1,) * (len(dims) - 1)) if log else 1.0  # d/d log x = x d/dx
+        known = (y, y_error), (scale * s, scale * s_error)
+        value, error = interpolate_with_slopes(to(x), to(nodes), *known)
+        variables |= {name: (dims, np.moveaxis(value, 0, place)), name + _ERROR: (dims, np.moveaxis(error, 0, place))}
+    other = {key: value for key, value in data.coords.items() if axis not in value.dims}
+    return xr.Dataset(variables, coords={**other, axis: x})
 
 
 # --- Interpolation between few nodes whose slopes are known too, by cubic Hermite pieces.
@@ -239,13 +233,13 @@ def interpolate_with_slopes(x: Array, nodes: Array, values: Between, slopes: Bet
     wide = (slice(None), *(None,) * (y.ndim - 1))
     left, length = nodes[place][wide], np.diff(nodes)[place][wide]
     u = (x[wide] - left) / length
-    made = _piece(u, length, y[place], y[place + 1], s[place], s[place + 1])
-    bend = _bends(nodes, y, s)
-    rest = np.maximum(bend[place], bend[place + 1]) * (u * (1 - u) * length**2) ** 2
+    fourth = _fourth_derivatives(nodes, y, s)
+    rest = np.maximum(fourth[place], fourth[place + 1]) * (u * (1 - u) * length**2) ** 2
     slack = u * (1 - u) * length * ((1 - u) * s_error[place] + u * s_error[place + 1])
     share = u**2 * (3 - 2 * u)
     own = (1 - share) * y_error[place] + share * y_error[place + 1]
-    return made, own + slack + 2.0 * rest  # f'''' differs from piece to piece
+    value = _piece(u, length, y[place], y[place + 1], s[place], s[place + 1])
+    return value, own + slack + 2.0 * rest  # f'''' differs from piece to piece
 
 
 def _piece(u: Array, length: Array, y0: Array, y1: Array, s0: Array, s1: Array) -> Array:
@@ -254,7 +248,7 @@ def _piece(u: Array, length: Array, y0: Array, y1: Array, s0: Array, s1: Array) 
     return np.asarray(first + length * (u * (1 - u) ** 2 * s0 - u**2 * (1 - u) * s1))
 
 
-def _bends(nodes: Array, y: Array, s: Array) -> Array:
+def _fourth_derivatives(nodes: Array, y: Array, s: Array) -> Array:
     """Return |f''''|/24 at every node: found at the inner ones, and the nearest of these at the ends."""
     wide = (slice(None), *(None,) * (y.ndim - 1))
     before, after = np.diff(nodes)[:-1], np.diff(nodes)[1:]

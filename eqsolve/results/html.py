@@ -39,52 +39,52 @@ def result_html(result: Result) -> str:
     return f"<div>{head}: {state}{took}<br><small>{settings}</small>{table}{inside}</div>"
 
 
-def simulation_html(found: Simulation) -> str:
+def simulation_html(runs: Simulation) -> str:
     """Return what was run, the last means with their standard errors, the arrays folded below."""
     rows = []
-    for name in found.names:
-        error = float(found.error[name][-1])
+    for name in runs.names:
+        error = float(runs.error[name][-1])
         shown = f" ± {error:.2g}" if np.isfinite(error) else ""
-        rows.append((_named(name, found.latex), _range(found.values[name]), f"{float(found.mean[name][-1]):.5g}{shown}"))
-    table = _table(("", "name", "values", f"mean at t = {float(found.t[-1]):g}"), rows)
-    notes = "".join(f"<br><span style='color:{_BAD}'>{_text(note)}</span>" for note in found.notes)
-    inside = f"<details><summary>dataset</summary>{found.dataset._repr_html_()}</details>"
-    head = f"<b>{_text(found.model)}</b> (simulation): {_text(found._how)}{notes}"
-    settings = _settings(found.params, found.latex, found.stats.get("meanings"))
+        rows.append((_named(name, runs.latex), _range(runs.values[name]), f"{float(runs.mean[name][-1]):.5g}{shown}"))
+    table = _table(("", "name", "values", f"mean at t = {float(runs.t[-1]):g}"), rows)
+    notes = "".join(f"<br><span style='color:{_BAD}'>{_text(note)}</span>" for note in runs.notes)
+    inside = f"<details><summary>dataset</summary>{runs.dataset._repr_html_()}</details>"
+    head = f"<b>{_text(runs.model)}</b> (simulation): {_text(runs._how)}{notes}"
+    settings = _settings(runs.params, runs.latex, runs.stats.get("meanings"))
     return f"<div>{head}<br><small>{settings}</small>{table}{inside}</div>"
 
 
-def validation_html(found: Validation) -> str:
+def validation_html(check: Validation) -> str:
     """Return the verdict and, for every observable, how far both sides are apart and what could be seen."""
-    latex = found.result.latex
-    colour = {"agrees": "#009E73", "disagrees": _BAD}.get(found.verdict, "#8a5a00")
+    latex = check.result.latex
+    colour = {"agrees": "#009E73", "disagrees": _BAD}.get(check.verdict, "#8a5a00")
     rows = []
-    for name, item in found.observables.items():
-        place = int(np.abs(item.z).argmax())
-        when = "" if found.t is None else f" at t = {float(found.t[place]):g}"
-        seen = float(item.detectable[item.most_sensitive])
+    for name, pair in check.observables.items():
+        place = int(np.abs(pair.z).argmax())
+        when = "" if check.t is None else f" at t = {float(check.t[place]):g}"
+        seen = float(pair.detectable[pair.most_sensitive])
         rows.append((
-            _named(name, latex), _text(item.verdict), f"{float(item.z[place]):+.2f}{when}",
-            f"{float(item.theory[place]):.5g} ± {float(item.theory_error[place]):.1g}",
-            f"{float(item.simulation[place]):.5g} ± {float(item.standard_error[place]):.1g}",
+            _named(name, latex), _text(pair.verdict), f"{float(pair.z[place]):+.2f}{when}",
+            f"{float(pair.theory[place]):.5g} ± {float(pair.theory_error[place]):.1g}",
+            f"{float(pair.simulation[place]):.5g} ± {float(pair.standard_error[place]):.1g}",
             f"{seen:.2%}" if np.isfinite(seen) else "",
         ))  # fmt: skip
     heads = ("", "name", "verdict", "largest z", "theory there", "finite size there", "could see")
-    notes = "".join(f"<br><small>{_text(note)}</small>" for note in (*found.notes, *found.warnings))
-    head = f"<b>{_text(found.model)}</b> (validation): <b style='color:{colour}'>{_text(found.verdict)}</b>"
-    how = f"d = {found.d}, n = {found.n}, {found.seeds} draws, {_text(found.data)}"
-    settings = _settings(found.params, latex, found.result.provenance.get("meanings"))
+    notes = "".join(f"<br><small>{_text(note)}</small>" for note in (*check.notes, *check.warnings))
+    head = f"<b>{_text(check.model)}</b> (validation): <b style='color:{colour}'>{_text(check.verdict)}</b>"
+    how = f"d = {check.d}, n = {check.n}, {check.seeds} draws, {_text(check.data)}"
+    settings = _settings(check.params, latex, check.result.provenance.get("meanings"))
     return f"<div>{head}, {how}{notes}<br><small>{settings}</small>{_table(heads, rows)}</div>"
 
 
-def fit_html(found: Fit) -> str:
+def fit_html(fit: Fit) -> str:
     """Return the parameters with errors and intervals, and what else the report says."""
     rows = []
-    for name, value in found.parameters.items():
-        low, high = found.intervals[name]
-        rows.append((_named(name, found.latex), f"{value:.6g} ± {found.errors[name]:.2g}", f"[{low:.6g}, {high:.6g}]"))
-    head, *lines = found.report().splitlines()
-    rest = [line for line in lines if not line.strip().startswith(tuple(f"{name}:" for name in found.parameters))]
+    for name, value in fit.parameters.items():
+        low, high = fit.intervals[name]
+        rows.append((_named(name, fit.latex), f"{value:.6g} ± {fit.errors[name]:.2g}", f"[{low:.6g}, {high:.6g}]"))
+    head, *lines = fit.report().splitlines()
+    rest = [line for line in lines if not line.strip().startswith(tuple(f"{name}:" for name in fit.parameters))]
     return f"<div><b>{_text(head)}</b>{_table(('', 'name', 'value', '95 %'), rows)}{'<br>'.join(map(_text, rest))}</div>"
 
 
@@ -112,13 +112,13 @@ def _named(name: str, latex: Mapping[str, str]) -> str:
 
 
 def _settings(params: Mapping[str, object], latex: Mapping[str, str], meanings: Mapping[str, str] | None = None) -> str:
-    made = []
+    parts = []
     for name, value in params.items():
         relation = "=" if isinstance(value, int | float) else "∼"
         shown = f"${html.escape(latex[name])}$" if name in latex else _text(name)
-        told = f" <span style='opacity:0.6'>({_text(meanings[name])})</span>" if meanings and name in meanings else ""
-        made.append(f"{shown} {relation} {f'{value:g}' if isinstance(value, float) else _text(str(value))}{told}")
-    return ", ".join(made)
+        about = f" <span style='opacity:0.6'>({_text(meanings[name])})</span>" if meanings and name in meanings else ""
+        parts.append(f"{shown} {relation} {f'{value:g}' if isinstance(value, float) else _text(str(value))}{about}")
+    return ", ".join(parts)
 
 
 def _range(values: Array) -> str:

@@ -40,8 +40,8 @@ def derived_names(model: Model, names: Iterable[str]) -> dict[str, list[str]]:
 @kept_by_model
 def meanings_of(model: Model) -> dict[str, str]:
     """Return what a model says of its parameters and random constants, by name."""
-    said = meanings(model.file)
-    return {item.name: told for item in (*model.parameters, *model.randoms) if (told := said.get(item))}
+    known = meanings(model.file)
+    return {item.name: meaning for item in (*model.parameters, *model.randoms) if (meaning := known.get(item))}
 
 
 def source_text(model: Model) -> str:

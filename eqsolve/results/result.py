@@ -1,33 +1,26 @@
-"""`Result`: labelled values with an error beside each, what was solved, how, and how well."""
+"""`Result`: labelled values, each with its error, what was solved, how, and how well."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sympy import Basic, Expr, Float, Symbol, SympifyError, sympify
-from sympy.core.function import Derivative
 
 from eqsolve.arguments import checked, numbers, text, whole
 from eqsolve.arguments import pairs as read_pairs
 from eqsolve.arguments import path as read_path
-from eqsolve.compile.lowering import lower
-from eqsolve.errors import ParameterError, UsageError, demand_known
-from eqsolve.language.binding import moment, read_value
-from eqsolve.language.laws import Law
-from eqsolve.language.nodes import E, Int, InverseValue, Resp
-from eqsolve.language.symbols import Head, Parameter, Process, Random, Time, Unknown, Value
+from eqsolve.errors import UsageError, demand_known
 from eqsolve.numerics.arrays import Array, Lazy, member_name, member_names, special
-from eqsolve.numerics.grids import ROWS, PanelGrid, lagrange_integrals, radau
+from eqsolve.numerics.grids import DRAWN, ROWS, PanelGrid, radau
 from eqsolve.numerics.rows import AgingRows, RowStore, StepRows
-from eqsolve.passes.forms.expressions import outermost
 from eqsolve.results.arrays import LabelledArray, LabelledArrays, LazyArray
 from eqsolve.results.derivatives import ALONG, between, derivative_keys, derivative_table, read_derivative
+from eqsolve.results.distribution import Distribution
+from eqsolve.results.observing import observe
 from eqsolve.verbs import lazy_import, method
 
 if TYPE_CHECKING:
@@ -35,210 +28,9 @@ if TYPE_CHECKING:
 else:
     xr = Lazy("xarray")
 
-# --- Evaluating an expression in a model's own symbols, errors propagated to first order.
 _ON_GRIDS = ("sweep", "diagram")
 BOUNDARY = "boundary_"  # before the names of what is told of each point of a boundary
 _ERROR = "_error"
-
-
-Part = tuple[Array, Array]  # value and error of a part of an expression, over the times of the whole
-
-
-@dataclass(frozen=True)
-class _Evaluation:
-    """One expression's times, laid out over the nodes; ``moments`` are the axes in order."""
-
-    result: Result
-    grid: PanelGrid | None
-    moments: tuple[Basic, ...]
-
-    # --- combining
-    def part(self, expr: Expr) -> Part:
-        """Evaluate an expression: its nodes first, then what is left, pointwise."""
-        for node in expr.atoms(Resp, InverseValue, Derivative):
-            raise UsageError(f"`{node}` cannot be evaluated afterwards; declare it in observables= and solve again")
-        for item in expr.free_symbols - set(self.moments):
-            if type(item) is Symbol:
-                raise UsageError(f"`{item}` is a plain sympy symbol that nothing defines; take it from model.symbols(...)")
-        nodes, function = _lowered(expr)
-        return combine(function, [self.node(item) for item in nodes])
-
-    def node(self, item: Basic) -> Part:
-        match item:
-            case E():
-                return self.mean(item)
-            case Int():
-                return self.integral(item)
-            case Value():
-                return self.value(item)
-            case Unknown():
-                return self._named(item.name, ())
-            case Time():
-                return self.times(item), np.zeros(())
-        raise UsageError(f"`{item}` is random: write its mean, E(...)")
-
-    def times(self, moment: Basic) -> Array:
-        """Return a time over the axes of the expression."""
-        if moment in self.moments:
-            assert self.grid is not None
-            shape = [1] * len(self.moments)
-            shape[self.moments.index(moment)] = -1
-            return self.grid.nodes.reshape(shape)
-        if moment.is_number:
-            return np.array(float(moment))
-        raise UsageError(f"a time in the expression must be a plain time or a number, got `{moment}`")
-
-    # --- nodes
-    def value(self, item: Value) -> Part:
-        head = item.head
-        if isinstance(head, Process):
-            raise UsageError(f"`{item}` is random: write its mean, E(...)")
-        if head.arity == 1:
-            times, whole = self.times(item.moments[0]), self._named(head.name, ("t",))
-            if times.size > 1:
-                return _reshaped(whole, times.shape)
-            found = self.result.at(float(times))
-            return found[head.name].values[0], found[head.name + _ERROR].values[0]
-        self._named(head.name, ("row", "column"))
-        first, second = np.broadcast_arrays(*[self.times(moment) for moment in item.moments])
-        pairs = np.stack([first.ravel(), second.ravel()], axis=1)
-        self.result._inside(pairs.ravel())
-        part = self.result._two_time(head.name, pairs), self.result._two_time_error(head.name, pairs)
-        return _reshaped(part, first.shape)
-
-    def _named(self, name: str, dims: tuple[str, ...]) -> Part:
-        data = self.result.dataset
-        known = [item for item in self.result.names if data[item].dims == dims]
-        demand_known([name], known, f"the result of `{self.result.model}` has no `{{}}`")
-        error = data[name + _ERROR].values if name + _ERROR in data else np.full(data[name].shape, np.nan)
-        return data[name].values, error
-
-    def integral(self, item: Int) -> Part:
-        """Integrate a function of one time from the start, by the panels' own rule."""
-        grid = self.result._grid()
-        begin = grid.edges[0]
-        if float(self.times(item.low).min()) != begin or self.times(item.low).size > 1:
-            raise UsageError(f"`{item}` cannot be evaluated afterwards: an integral from {begin:g} to a time can")
-        inner = _Evaluation(self.result, grid, (item.variable,)).part(item.integrand)
-        values, errors = (np.broadcast_to(entry, grid.nodes.shape) for entry in inner)
-        value, other = integrate(grid, values)
-        whole = value, integrate(grid, errors)[0] + np.abs(value - other)
-        until = self.times(item.high)
-        if until.size > 1:
-            return _reshaped(whole, until.shape)
-        moment = self.result._inside(until.reshape(1))
-        return grid.interpolate(whole[0], moment)[0], grid.interpolate(whole[1], moment)[0]
-
-    def mean(self, item: E) -> Part:
-        """Average over the paths of the result, or over the law of random constants."""
-        body = item.argument
-        processes = [node for node in body.atoms(Value) if isinstance(node.head, Process)]
-        if not processes:
-            return self._mean_of_constants(body)
-        data = self.result.dataset
-        for node in processes:
-            if node.head.name not in data or data[node.head.name].dims != ("path", "t"):
-                raise UsageError(
-                    f"the result of `{self.result.model}` keeps no paths of `{node.head.name}`; declare "
-                    f"`{item}` in observables= and solve again"
-                )
-        for time in {node.moments[0] for node in processes if node.moments[0].is_number}:
-            if len(law := self.result._laws_at(float(time))) > 1:
-                parts = [self.mean(E(body.xreplace({time: Float(node, 17)}))) for node, _ in law]
-                return combine(lambda *means, law=law: sum(w * m for m, (_, w) in zip(means, law, strict=True)), parts)
-        nodes, function = _lowered(body)
-        weights = data["weight"].values
-        rows = self.grid.size if len(self.moments) == 2 and self.grid is not None else 1
-        parts = [self._path_parts(node) for node in nodes]
-        made = []
-        for row in range(rows):  # one row at a time, or paths × times × times would be held at once
-            inner = combine(function, [(_row(value, row, rows), _row(error, row, rows)) for value, error in parts])
-            spread = (np.broadcast_to(entry, (len(weights), *entry.shape[1:])) for entry in inner)
-            made.append([np.tensordot(weights, entry, axes=1) for entry in spread])
-        value, error = map(np.concatenate, zip(*made, strict=True)) if rows > 1 else made[0]
-        return value, error if self._laws_are_atoms() else np.full_like(value, np.nan)
-
-    def _path_parts(self, node: Basic) -> Part:
-        data = self.result.dataset
-        lift = (slice(None), *(None,) * len(self.moments))
-        if isinstance(node, Random):
-            if node.name not in data.coords:
-                raise UsageError(f"the paths of the result of `{self.result.model}` do not contain `{node.name}`")
-            return data[node.name].values[lift], np.zeros(())
-        if isinstance(node, Value) and isinstance(node.head, Process):
-            times, whole = self.times(node.moments[0]), self._named(node.head.name, ("path", "t"))
-            if times.size > 1:
-                return _reshaped(whole, (len(whole[0]), *times.shape))
-            moment, grid = self.result._inside(times.reshape(1)), self.result._grid()
-            value, error = (grid.interpolate(entry, moment)[:, 0][lift] for entry in whole)
-            return value, error
-        value, error = self.node(node)
-        return np.asarray(value)[None], np.asarray(error)[None]
-
-    def _laws_are_atoms(self) -> bool:
-        try:
-            laws = [_law(text) for text in self.result.params.values() if isinstance(text, str)]
-        except ParameterError:  # a law that has no text form
-            return False
-        return not any(law.numeric().has_density for law in laws)
-
-    def _mean_of_constants(self, body: Expr) -> Part:
-        if body.has(Value, Unknown, Time):
-            raise UsageError(f"`E({body})` contains times and constants: move factors that are not random out of it")
-        laws: dict[Random, Law] = {}
-        for item in body.atoms(Random):
-            if not isinstance(self.result.params.get(item.name), str):
-                raise UsageError(f"the result of `{self.result.model}` does not tell the law of `{item.name}`")
-            laws[item] = _law(self.result.params[item.name])
-        fine, rough = (moment(body, laws, order) for order in (200, 100))
-        return np.array(fine), np.array(abs(fine - rough) + 1e-15 * abs(fine))
-
-
-def _lowered(expr: Expr) -> tuple[list[Any], Callable[..., Any]]:
-    nodes = outermost(expr, E, Int, Value, Unknown, Random, Time)
-    function = lower([expr], nodes)
-    return nodes, lambda *values: function(*values)[0]
-
-
-def _reshaped(part: Part, shape: tuple[int, ...]) -> Part:
-    return part[0].reshape(shape), part[1].reshape(shape)
-
-
-def combine(function: Callable[..., Any], parts: list[Part]) -> Part:
-    """Return a function of values, and how far it moves when each of them moves by its error."""
-    values = [value for value, _ in parts]
-    with np.errstate(all="ignore"):
-        centre = np.asarray(function(*values), dtype=float)
-        total = np.zeros_like(centre)
-        for index, (value, error) in enumerate(parts):
-            if np.any(error):  # (nan counts)
-                ends = (function(*values[:index], value + sign * error, *values[index + 1 :]) for sign in (1, -1))
-                total = total + np.maximum(*(np.abs(end - centre) for end in ends))
-    return centre, total
-
-
-def integrate(grid: PanelGrid, values: Array) -> tuple[Array, Array]:
-    """Return the integral up to every node, by the rule of the nodes and by that with the left end."""
-    nodes = radau(grid.order).with_start
-    steps = np.diff(grid.edges)[:, None]
-    columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
-    made = []
-    for rule in (np.pad(radau(grid.order).integrals, ((0, 0), (1, 0))), lagrange_integrals(nodes, nodes[1:])):
-        panels = values[columns] @ rule.T * steps
-        ends = np.concatenate([[0.0], np.cumsum(panels[:, -1])])
-        made.append(np.concatenate([[0.0], (ends[:-1, None] + panels).ravel()]))
-    return made[0], made[1]
-
-
-def _law(text: Any) -> Law:
-    law = read_value(text, what="the law of a saved result")
-    assert isinstance(law, Law)
-    return law
-
-
-def _row(values: Array, row: int, rows: int) -> Array:
-    """Take one row of the first time, if there are several; axes: paths, then both times."""
-    return values[:, row : row + 1] if rows > 1 and values.ndim == 3 and values.shape[1] > 1 else values
 
 
 class Errors(Mapping[str, "xr.DataArray"]):
@@ -322,8 +114,8 @@ class Result:
     @functools.cached_property
     def variables(self) -> Mapping[str, Any]:
         """Values, errors and derivatives by name, with ``dims``, ``values`` and ``attrs``."""
-        found = self.table.variables if isinstance(self.table, LabelledArrays) else self.table.data_vars
-        return {str(key): entry for key, entry in found.items()}
+        entries = self.table.variables if isinstance(self.table, LabelledArrays) else self.table.data_vars
+        return {str(key): entry for key, entry in entries.items()}
 
     @functools.cached_property
     def coords(self) -> Mapping[str, Any]:
@@ -333,16 +125,16 @@ class Result:
     @functools.cached_property
     def names(self) -> tuple[str, ...]:
         """Every value there is."""
-        return tuple(key for key, it in self.variables.items() if not key.endswith(_ERROR) and ALONG not in it.attrs)
+        return tuple(key for key, v in self.variables.items() if not key.endswith(_ERROR) and ALONG not in v.attrs)
 
     @property
     def shown(self) -> tuple[str, ...]:
         """What is printed and drawn by itself: of a flow, only the observables that it declares; of a family, some members."""
         hidden = {*self.provenance.get("derived", ())}
         for name, axes in self.families.items():
-            members = member_names(name, tuple(axes.values()))
-            shown = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # (colours)
-            hidden |= {*members} - {members[k] for k in shown}
+            members = np.array(member_names(name, tuple(axes.values())))
+            few = np.linspace(0, len(members) - 1, min(len(members), ROWS - 1)).astype(int)  # (colours)
+            hidden |= {*np.delete(members, few).tolist()}
         return tuple(name for name in self.names if name not in hidden)
 
     def __getitem__(self, name: str) -> xr.DataArray:
@@ -393,12 +185,12 @@ class Result:
         if not (moment and name in data and data[name].dims[-1:] == ("t",) and data[name].ndim == 2):
             return self._asked("law")(name, *moment)
         path = data[name].dims[0]
-        along = {str(key): it.values for key, it in data.coords.items() if it.dims == (path,) and key != path}
+        along = {str(key): c.values for key, c in data.coords.items() if c.dims == (path,) and key != path}
         weights = [along.pop(key) for key in [*along] if key.startswith("weight")]
         mass, parts = weights[-1] if weights else np.ones(data.sizes[path]), self._laws_at(*moment)
         values = [self._grid().interpolate(data[name].values, np.array([node]))[:, 0] for node, _ in parts]
-        made = np.array([np.concatenate(values), *(np.tile(item, len(parts)) for item in along.values())])
-        return Distribution((name, *along), made, np.concatenate([share * mass for _, share in parts]))
+        table = np.array([np.concatenate(values), *(np.tile(column, len(parts)) for column in along.values())])
+        return Distribution((name, *along), table, np.concatenate([share * mass for _, share in parts]))
 
     def _laws_at(self, moment: float) -> list[tuple[float, float]]:
         """Return the nodes, with shares, whose laws are mixed: rough paths are not interpolated."""
@@ -422,16 +214,10 @@ class Result:
         """
         if axes := self.families.get(what):
             names = member_names(what, (*axes.values(),))
-            members = {name: xr.DataArray(self.derivative(name, parameter, **values)) for name in names}
-            made = stack_family(members, what, axes)
-            if "error" not in made.coords:
-                return made
-            errors = stack_family({name: item["error"] for name, item in members.items()}, what, axes)
-            return made.drop_vars("error").assign_coords(error=(made.dims, errors.values))
-        if self.grid is not None or self.source is None:
-            found = read_derivative(self, what, parameter)
-            if found is not None:
-                return found
+            return stack_family({name: xr.DataArray(self.derivative(name, parameter, **values)) for name in names}, what, axes)
+        stored = self.grid is not None or self.source is None
+        if stored and (known := read_derivative(self, what, parameter)) is not None:
+            return known
         return float(self._asked("derivative")(what, parameter, **values))
 
     def _asked(self, question: str) -> Any:
@@ -458,19 +244,17 @@ class Result:
     @checked(times=numbers)
     def at(self, times: float | Iterable[float]) -> xr.Dataset:
         """Return every function of one time at other times, by the method's own interpolant."""
-        over = [item.dims for item in self.variables.values() if item.dims[-1:] == ("t",)]
-        sampled = self._at(times, *over)
-        data = {name: (item.dims, item.values, item.attrs) for name, item in sampled.items() if name != "t"}
-        coordinates = {key: it for key, it in self.dataset.coords.items() if it.ndim == 1 and it.dims[0].startswith("path")}
-        found = xr.Dataset(data, coords={"t": sampled["t"].values, **coordinates})
-        return self._with_families(found)
+        sampled = self._at(times, *(v.dims for v in self.variables.values() if v.dims[-1:] == ("t",)))
+        data = {name: (v.dims, v.values, v.attrs) for name, v in sampled.items() if name != "t"}
+        paths = {key: c for key, c in self.dataset.coords.items() if c.ndim == 1 and c.dims[0].startswith("path")}
+        return self._with_families(xr.Dataset(data, coords={"t": sampled["t"].values, **paths}))
 
-    def _with_families(self, found: xr.Dataset) -> xr.Dataset:
+    def _with_families(self, data: xr.Dataset) -> xr.Dataset:
         for name, axes in self.families.items():
             for end in ("", _ERROR):
-                if all(item + end in found for item in member_names(name, tuple(axes.values()))):
-                    found = found.assign({name + end: stack_family(found, name, axes, end)})
-        return found
+                if all(item + end in data for item in member_names(name, tuple(axes.values()))):
+                    data = data.assign({name + end: stack_family(data, name, axes, end)})
+        return data
 
     def _at(self, times: float | Iterable[float], *axes: tuple[str, ...]) -> dict[str, LabelledArray]:
         """Return what has some axes at other times, with errors and derivatives; and the times."""
@@ -497,11 +281,11 @@ class Result:
         points = np.asarray(list(pairs), dtype=float).reshape(-1, 2)
         self._inside(points.ravel())
         names = self._of_dims("row", "column")
-        data: dict[str, Any] = {name: ("pair", self._two_time(name, points)) for name in names}
+        data = {name: ("pair", self._two_time(name, points)) for name in names}
         known = [name for name in names if name + _ERROR in self.dataset]
         data |= {name + _ERROR: ("pair", self._two_time_error(name, points)) for name in known}
-        found = xr.Dataset(data, coords={"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])})
-        return self._with_families(found)
+        coords = {"t": ("pair", points[:, 0]), "t'": ("pair", points[:, 1])}
+        return self._with_families(xr.Dataset(data, coords=coords))
 
     def _two_time(self, name: str, points: Array) -> Array:
         if self.rows is None:
@@ -525,12 +309,11 @@ class Result:
 
     def _two_time_error(self, name: str, points: Array) -> Array:
         nodes, table = self.dataset["row"].values, self.dataset[name + _ERROR].values
-        rows, columns = (np.clip(np.searchsorted(nodes, points[:, axis]), 1, len(nodes) - 1) for axis in (0, 1))
-        at_start = [points[:, axis] == nodes[0] for axis in (0, 1)]  # what is known there does not mind its neighbours
-        rows_after, columns_after = (np.where(start, 0, place) for start, place in zip(at_start, (rows, columns), strict=True))
-        corners = np.stack([table[r, c] for r in (rows - 1, rows_after) for c in (columns - 1, columns_after)])
+        after = np.clip(np.searchsorted(nodes, points), 1, len(nodes) - 1)
+        ends = after - 1, np.where(points == nodes[0], 0, after)  # what is known at the start does not mind its neighbours
+        corners = [table[rows[:, 0], columns[:, 1]] for rows in ends for columns in ends]
         between = self.rows.error(name, -np.sort(-points, axis=1)) if isinstance(self.rows, RowStore | StepRows) else 0.0
-        return np.asarray(corners.max(axis=0) + between)
+        return np.asarray(np.max(corners, axis=0) + between)
 
     def _grid(self) -> PanelGrid:
         if self.grid is None:
@@ -538,14 +321,12 @@ class Result:
         return self.grid
 
     def _inside(self, times: Array) -> Array:
-        nodes = self._grid().nodes
-        slack = 1e-12 * max(1.0, abs(nodes[-1]))
-        if times.size and (times.min() < nodes[0] - slack or times.max() > nodes[-1] + slack or np.isnan(times).any()):
-            raise UsageError(
-                f"time {times.max() if times.max() > nodes[-1] else times.min():g} lies outside the solved range "
-                f"[{nodes[0]:g}, {nodes[-1]:g}]; solve with a larger t_max"
-            )
-        return np.clip(times, nodes[0], nodes[-1])
+        first, last = self._grid().nodes[[0, -1]]
+        slack = 1e-12 * max(1.0, abs(last))
+        if not np.all((times >= first - slack) & (times <= last + slack)):
+            bad = times.max() if times.max() > last else times.min()
+            raise UsageError(f"time {bad:g} lies outside the solved range [{first:g}, {last:g}]; solve with a larger t_max")
+        return np.clip(times, first, last)
 
     # --- output
     @checked(at=numbers, at2=read_pairs)
@@ -553,32 +334,32 @@ class Result:
         self, at: Iterable[float] | None = None, at2: Iterable[tuple[float, float]] | None = None, *, nested: bool = True
     ) -> dict[str, Any]:
         """Return the result as plain numbers and texts, at given times or at the panel ends; families are ``nested`` lists."""
-        made: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
+        plain: dict[str, Any] = {"model": self.model, "kind": self.kind, "status": self.status}
         if self.message:
-            made["message"] = self.message
-        made["params"] = self.params
+            plain["message"] = self.message
+        plain["params"] = self.params
         if self.kind in _ON_GRIDS:
-            made |= self._grid_object()
+            plain |= self._grid_object()
         elif self.grid is not None:
             last = self.grid.edges[-1] * (1 + 1e-12)
             sampled = self._at(self.grid.edges if at is None else [t for t in at if t <= last], ("t",))
-            made["t"] = sampled["t"].values.tolist()
-            made |= values_and_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
+            plain["t"] = sampled["t"].values.tolist()
+            plain |= values_and_errors(sampled, self._of_dims("t")) | self._derivative_object(sampled)
             if at2 is not None and self._of_dims("row", "column"):
                 pairs = [pair for pair in at2 if max(pair) <= last]
-                found = values_and_errors(self.at2(pairs), self._of_dims("row", "column"))
-                made["two_time"] = {"at": [list(pair) for pair in pairs], **found}
+                kernels = values_and_errors(self.at2(pairs), self._of_dims("row", "column"))
+                plain["two_time"] = {"at": [list(pair) for pair in pairs], **kernels}
         else:
-            made |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
+            plain |= values_and_errors(self.variables, self._of_dims()) | self._derivative_object(self.variables)
         for part in ("values", "errors") if nested else ():
             for name, axes in self.families.items():
                 shape = tuple(axes.values())
-                rows = [made[part].pop(item) for item in member_names(name, shape) if item in made[part]]
+                rows = [plain[part].pop(key) for key in member_names(name, shape) if key in plain[part]]
                 if rows:
-                    made[part][name] = np.array(rows).reshape(*shape, *np.shape(rows[0])).tolist()
-        made["stats"] = self.stats
-        made["provenance"] = {key: value for key, value in self.provenance.items() if key != "source"}
-        return made
+                    plain[part][name] = np.array(rows).reshape(*shape, *np.shape(rows[0])).tolist()
+        plain["stats"] = self.stats
+        plain["provenance"] = {key: v for key, v in self.provenance.items() if key != "source"}
+        return plain
 
     def _derivative_object(self, data: Mapping[str, Any]) -> dict[str, Any]:
         keys = derivative_keys(self.variables)
@@ -586,14 +367,13 @@ class Result:
         return derivative_table(data, shown) if shown else {}
 
     def _grid_object(self) -> dict[str, Any]:
-        dims = self.dataset["status"].dims
-        made: dict[str, Any] = {"axes": {str(dim): self.dataset[dim].values.tolist() for dim in dims}}
-        if "t" in self.dataset.coords:
-            made["t"] = _plain(self.dataset["t"].values)
-        made |= values_and_errors(self.dataset, self.names)
-        if keys := derivative_keys(self.variables):
-            made |= derivative_table(self.dataset, keys)
-        return made | {"points": {key: self.dataset[key].values.tolist() for key in ("status", "message")}}
+        data = self.dataset
+        plain: dict[str, Any] = {"axes": {str(dim): data[dim].values.tolist() for dim in data["status"].dims}}
+        plain |= {"t": _plain(data["t"].values)} if "t" in data.coords else {}
+        plain |= values_and_errors(data, self.names)
+        keys = derivative_keys(self.variables)
+        plain |= derivative_table(data, keys) if keys else {}
+        return plain | {"points": {key: data[key].values.tolist() for key in ("status", "message")}}
 
     def observe(self, expr: Any) -> xr.DataArray:
         """Return any expression in the model's symbols, such as ``C(t, t) / C(0, 0)``; its error is ``["error"]``.
@@ -602,35 +382,7 @@ class Result:
         mean over paths whose own error is not known has the error nan: declare such a mean in ``observables=`` to have it
         controlled by the solver.
         """
-        if isinstance(expr, str):
-            raise UsageError(f"observe takes an expression such as C(t, t) + 1, not text; by name there is result[{expr!r}]")
-        try:
-            whole = sympify(expr, strict=True)
-        except SympifyError:
-            whole = None
-        if not isinstance(whole, Expr):
-            raise UsageError(f"observe takes an expression in the model's symbols, got {type(expr).__name__}")
-        known = {name: Float(value, 17) for name, value in self.params.items() if isinstance(value, int | float)}
-        used = sorted(whole.atoms(Parameter), key=str)
-        demand_known([item.name for item in used], known, f"the result of `{self.model}` has no parameter `{{}}`")
-        bound = whole.xreplace({item: known[item.name] for item in used})
-        members = [item for item in bound.atoms(Head) if item.indices]
-        for item in members:
-            if not all(entry.is_Integer for entry in item.indices):
-                one = f"{item.base}[{', '.join('0' * len(item.indices))}]"
-                raise UsageError(f"`{item}` is many values: write the member, such as `{one}`, or take result[{item.base!r}]")
-        bound = bound.xreplace({it: type(it)(member_name(it.base, it.indices), it.latex_name) for it in members})
-        free = [item for item in bound.free_symbols if isinstance(item, Time)]
-        moments = sorted(free, key=lambda item: (item.name.count("'"), item.name))
-        if len(moments) > 2:
-            raise UsageError(f"an expression of more than two times cannot be tabulated: {', '.join(map(str, moments))}")
-        grid = self._grid() if moments else self.grid
-        part = _Evaluation(self, grid, tuple(moments)).part(bound)
-        shape = (grid.size,) * len(moments) if grid is not None else ()
-        value, error = (np.array(np.broadcast_to(entry, shape)) for entry in part)
-        dims = ("t", "t'")[: len(moments)]
-        coordinates: dict[str, Any] = {} if grid is None else {dim: grid.nodes for dim in dims}
-        return xr.DataArray(value, dims=dims, coords={**coordinates, "error": (dims, error)})
+        return observe(self, expr)
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str], *, at: Iterable[float] | None = None) -> None:
@@ -648,8 +400,8 @@ class Result:
 
         data = self.dataset if at is None or self.grid is None else self.at(at)
         if self.kind in _ON_GRIDS or self.grid is not None:
-            kept = [key for key, item in data.data_vars.items() if self.kind in _ON_GRIDS or item.dims == ("t",)]
-            return data[kept].to_dataframe()
+            columns = [key for key, item in data.data_vars.items() if self.kind in _ON_GRIDS or item.dims == ("t",)]
+            return data[columns].to_dataframe()
         return pd.DataFrame([{str(key): item.item() for key, item in data.data_vars.items() if not item.dims}])
 
     def plot(
@@ -726,19 +478,21 @@ class PhaseDiagram(Result):
         return self.dataset.reset_coords()[[*short]].rename(short)
 
     def _grid_object(self) -> dict[str, Any]:
-        made = super()._grid_object()
-        made["points"]["class"] = self.classes.values.tolist()
-        made["boundaries"] = {str(key): it.values.tolist() for key, it in self.boundaries.items()}
-        return made
+        plain = super()._grid_object()
+        plain["points"]["class"] = self.classes.values.tolist()
+        plain["boundaries"] = {str(key): c.values.tolist() for key, c in self.boundaries.items()}
+        return plain
 
 
 def stack_family(data: Mapping[Any, xr.DataArray], name: str, axes: Mapping[str, int], end: str = "") -> xr.DataArray:
     """Return the members of a family as one array, an axis for each index in front."""
-    members = [data[item + end] for item in member_names(name, tuple(axes.values()))]
-    values = np.stack([item.values for item in members]).reshape(*axes.values(), *members[0].shape)
-    own = {key: (item.dims, item.values) for key, item in members[0].coords.items()}
-    indices = {axis: np.arange(size) for axis, size in axes.items()}
-    return xr.DataArray(values, dims=(*axes, *members[0].dims), coords={**own, **indices}, name=name)
+    members = [data[member + end] for member in member_names(name, tuple(axes.values()))]
+    dims, shape = (*axes, *members[0].dims), (*axes.values(), *members[0].shape)
+    coords: dict[str, Any] = {str(key): (c.dims, c.values) for key, c in members[0].coords.items()}
+    coords |= {axis: np.arange(size) for axis, size in axes.items()}
+    if "error" in coords:  # every member has its own
+        coords["error"] = (dims, np.stack([one["error"].values for one in members]).reshape(shape))
+    return xr.DataArray(np.stack([one.values for one in members]).reshape(shape), coords, dims, name)
 
 
 def _with_times(array: xr.DataArray) -> xr.DataArray:
@@ -809,11 +563,11 @@ def dynamics_result(
         coordinates |= {name: LabelledArray((path,), values) for name, values in item.constants.items()}
         data |= {name: LabelledArray((path, "t"), values) for name, values in item.values.items()}
         data |= {name + "_error": LabelledArray((path, "t"), values) for name, values in item.errors.items()}
-    status, message = failure or ("ok", "")
-    return Result(
-        LabelledArrays(data, coordinates), model=model, kind="dynamics", status=status, message=message,
-        params=dict(params), stats=dict(stats), grid=grid, rows=rows, source=source,
+    result = Result(
+        LabelledArrays(data, coordinates), model=model, kind="dynamics", params=dict(params), stats=dict(stats), grid=grid,
+        rows=rows, source=source,
     )  # fmt: skip
+    return result if failure is None else result.with_status(*failure)
 
 
 # --- A stationary state: correlations and responses over the lag τ, numbers, spectra.
@@ -854,8 +608,8 @@ class Stationary(Result):
         if self.source is None:
             why = "it was not found" if self.grid is None else "a result read from a file keeps numbers only; find it again"
             raise UsageError(f"the stationary state of `{self.model}` cannot answer lyapunov(): {why}")
-        found: tuple[float, float] = self.source.lyapunov()
-        return found
+        value, error = self.source.lyapunov()
+        return value, error
 
     @checked(name=text, omega=numbers)
     def spectrum(self, name: str, omega: float | Iterable[float] | None = None) -> xr.DataArray:
@@ -870,236 +624,43 @@ class Stationary(Result):
         """
         demand_known([name], self._of_dims("t"), "`{}` is no function of the lag", "there are")
         values, grid = self.variables[name].values, self._grid()
-        around = values - values[-1]
+        around, step = values - values[-1], self.stats.get("step")
         if omega is None:
             half = grid.nodes[np.argmax(np.abs(around) < 0.5 * abs(around[0]))] if around[0] else 1.0
-            omega = np.linspace(0.0, 12 / max(float(half), 1e-300), 200)
+            omega = np.linspace(0.0, 12 / max(float(half), 1e-300), DRAWN)
         at = np.asarray(omega, float)
-        step = self.stats.get("step")
-        made = cosines(grid, around, at, step)
         error = np.full(len(at), cosines(grid, self.variables[f"{name}_error"].values, np.zeros(1), step)[0])
-        return xr.DataArray(
-            made, dims=("omega",), coords={"omega": at, "error": ("omega", error)}, name=name, attrs={"static": values[-1]}
-        )
+        coords = {"omega": at, "error": ("omega", error)}
+        return xr.DataArray(cosines(grid, around, at, step), coords, ("omega",), name, {"static": values[-1]})
 
     def json_object(self, at: Any = None, at2: Any = None, *, nested: bool = True, lyapunov: Any = None) -> dict[str, Any]:
         """Return the result as plain numbers and texts, over given lags or the panel ends, with what ``lyapunov()`` gave."""
         if at2 is not None:
             raise UsageError(f"the result of `{self.model}` holds no two-time functions")
-        made = super().json_object(at=at, nested=nested)
+        plain = super().json_object(at=at, nested=nested)
         if lyapunov is not None:
-            made["lyapunov"], made["lyapunov_error"] = lyapunov
-        if "t" in made:
+            plain["lyapunov"], plain["lyapunov_error"] = lyapunov
+        if "t" in plain:
             single = values_and_errors(self.variables, self._of_dims())
-            made = {("tau" if key == "t" else key): value for key, value in made.items()}
-            made |= {"numbers": single["values"], "number_errors": single["errors"]}
-        return made
+            plain = {("tau" if key == "t" else key): value for key, value in plain.items()}
+            plain |= {"numbers": single["values"], "number_errors": single["errors"]}
+        return plain
 
 
 def cosines(grid: PanelGrid, values: Array, omega: Array, step: float | None) -> Array:
-    """Return ∫ f(|τ|) cos ωτ dτ of a function on the panels, exactly for what their polynomials are; or the sum over steps."""
+    """Return ∫ f(|τ|) cos ωτ dτ of a function on the panels, exactly for what their polynomials are; or the sum over steps.
+
+    Filon's quadrature in Legendre polynomials, whose transforms are spherical Bessel functions
+    (Bakhvalov & Vasil'eva, USSR Comput. Math. Math. Phys. 8, 241 (1968)).
+    """
     if step is not None:
         weights = np.where(np.arange(len(values)) > 0, 2.0, 1.0) * step
         return np.asarray(np.cos(np.multiply.outer(omega, grid.nodes)) @ (weights * values))
-    points, _ = np.polynomial.legendre.leggauss(grid.order + 1)
     halves, middles = np.diff(grid.edges) / 2, (grid.edges[1:] + grid.edges[:-1]) / 2
-    inner = (middles[:, None] + halves[:, None] * points).ravel()
-    inside = grid.interpolate(values, inner).reshape(grid.panels, -1)
-    legendre = np.linalg.inv(np.polynomial.legendre.legvander(points, grid.order))
-    coefficients = inside @ legendre.T  # of Legendre polynomials, by panel
-    phase = np.multiply.outer(omega, middles)
-    made = np.zeros(len(omega))
+    columns = np.arange(grid.panels)[:, None] * grid.order + np.arange(grid.order + 1)
+    coefficients = values[columns] @ radau(grid.order).legendre.T  # of Legendre polynomials
+    phase, total = np.multiply.outer(omega, middles), np.zeros(len(omega))
     for degree in range(grid.order + 1):  # ∫ P_k(x) e^{iax} dx = 2 i^k j_k(a)
         bessel = 2 * special.spherical_jn(degree, np.multiply.outer(omega, halves)) * halves
-        made += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
-    return 2 * made
-
-
-# --- `Distribution`: the joint law of a few named variables, as a weighted sample.
-
-
-@dataclass(frozen=True)
-class Histogram:
-    """Probabilities of bins; ``density`` is probability divided by width."""
-
-    edges: Array
-    probabilities: Array
-
-    @property
-    def density(self) -> Array:
-        return np.asarray(self.probabilities / np.diff(self.edges))
-
-
-@dataclass(frozen=True, eq=False)
-class Distribution:
-    """A joint law given by weighted points.
-
-    Attributes
-    ----------
-    names
-        The variables. Where a method speaks of one variable and none is named, it is the first.
-    values
-        One row per variable, one column per point.
-    weights
-        Probabilities of the points; they sum to one.
-
-    A solver that knows more than a sample overrides what it can say exactly: ``atoms``, ``cdf``, ``quantile``,
-    ``density``, ``expect``, ``sample``.
-    """
-
-    names: tuple[str, ...]
-    values: Array
-    weights: Array
-
-    def __post_init__(self) -> None:
-        values = np.atleast_2d(np.asarray(self.values, dtype=float))
-        weights = np.asarray(self.weights, dtype=float)
-        if values.shape != (len(self.names), weights.size):
-            raise UsageError(
-                f"a distribution of {len(self.names)} variables at {weights.size} points takes values of shape "
-                f"({len(self.names)}, {weights.size}), got {values.shape}"
-            )
-        if weights.size == 0 or not (weights >= 0).all() or not weights.sum() > 0:
-            raise UsageError("a distribution takes weights that are not negative and not all zero")
-        object.__setattr__(self, "values", values)
-        object.__setattr__(self, "weights", weights / weights.sum())
-
-    @classmethod
-    def of_sample(cls, names: Sequence[str], values: Any) -> Distribution:
-        """Return the law of equally likely points."""
-        table = np.atleast_2d(np.asarray(values, dtype=float))
-        return Distribution(tuple(names), table, np.ones(table.shape[1]))
-
-    # --- one variable
-    def __getitem__(self, name: str) -> Array:
-        """Return the values of one variable at all points."""
-        return np.asarray(self.values[self._place(name)])
-
-    def _place(self, name: str | None) -> int:
-        if name is None:
-            return 0
-        demand_known([name], self.names, "the law has no variable `{}`")
-        return self.names.index(name)
-
-    def marginal(self, name: str) -> Distribution:
-        """Return the law of one variable."""
-        return Distribution((name,), self[name][None], self.weights)
-
-    def mean(self, name: str | None = None) -> float:
-        """Return the mean."""
-        return float(self.weights @ self.values[self._place(name)])
-
-    def var(self, name: str | None = None) -> float:
-        """Return the variance."""
-        values = self.values[self._place(name)]
-        return float(self.weights @ (values - self.weights @ values) ** 2)
-
-    def cdf(self, x: Any, name: str | None = None) -> Any:
-        """Return the probability of values up to and including x."""
-        points, mass = self._sorted(name)
-        total = np.append(0.0, np.cumsum(mass))
-        return shaped(total[np.searchsorted(points, np.atleast_1d(x), side="right")], x)
-
-    def quantile(self, q: Any, name: str | None = None) -> Any:
-        """Return the smallest value whose cumulative probability reaches q."""
-        wanted = probabilities(q)
-        points, mass = self._sorted(name)
-        places = np.searchsorted(np.cumsum(mass) * (1 + 1e-14), wanted, side="left")
-        return shaped(points[np.minimum(places, len(points) - 1)], q)
-
-    def histogram(self, bins: Any = 50, name: str | None = None) -> Histogram:
-        """Return probabilities of bins, given by their number or by their edges."""
-        edges = self._edges(bins, name)
-        counts, _ = np.histogram(self.values[self._place(name)], bins=edges, weights=self.weights)
-        return Histogram(edges, counts)
-
-    def _edges(self, bins: Any, name: str | None) -> Array:
-        if np.ndim(bins) == 1:
-            edges = np.asarray(bins, dtype=float)
-            if len(edges) < 2 or not (np.diff(edges) > 0).all():
-                raise UsageError("the edges of a histogram must increase, and be at least two")
-            return edges
-        low, high = (float(self.quantile(level, name)) for level in (1e-4, 1 - 1e-4))
-        return np.linspace(low, high, int(bins) + 1) if high > low else np.array([low - 0.5, low + 0.5])
-
-    def atoms(self, name: str | None = None) -> list[tuple[float, float]]:
-        """Return (value, probability) of points that carry mass; for a sample, of values met more than once."""
-        points, inverse, counts = np.unique(self.values[self._place(name)], return_inverse=True, return_counts=True)
-        mass = np.bincount(inverse.ravel(), weights=self.weights)
-        heavy = counts > 1 if len(points) > 64 else np.ones(len(points), dtype=bool)
-        return [(float(x), float(m)) for x, m in zip(points[heavy], mass[heavy], strict=True)]
-
-    def density(self, x: Any, name: str | None = None) -> Any:
-        """Return the density of the continuous part; a sample has none."""
-        raise UsageError("this law is a weighted sample and has no density; use histogram()")
-
-    def _sorted(self, name: str | None) -> tuple[Array, Array]:
-        values = self.values[self._place(name)]
-        order = np.argsort(values, kind="stable")
-        return values[order], self.weights[order]
-
-    # --- all variables
-    def expect(self, function: Callable[..., Any]) -> Any:
-        """Return the mean of a function of variables named as its arguments: ``expect(lambda w: w**2)``."""
-        return np.asarray(self.call(function, self.values), dtype=float) @ self.weights
-
-    def call(self, function: Callable[..., Any], values: Any) -> Any:
-        """Return a function of some of the variables at points, matched by name, else by place."""
-        words = self.words(function)
-        if words and set(words) <= set(self.names):
-            return function(*(values[self.names.index(word)] for word in words))
-        return function(*values[: len(words) or len(self.names)])
-
-    @staticmethod
-    def words(function: Callable[..., Any]) -> list[str]:
-        """Return the names of a function's arguments; none if they cannot be told."""
-        try:
-            parameters = list(inspect.signature(function).parameters.values())
-        except (TypeError, ValueError):
-            return []
-        several = any(word.kind is word.VAR_POSITIONAL for word in parameters)
-        return [] if several else [word.name for word in parameters if word.default is word.empty]
-
-    def sample(self, n: int, seed: int = 0) -> Array:
-        """Draw n points; one row per variable."""
-        places = np.random.default_rng(seed).choice(len(self.weights), size=n, p=self.weights)
-        return np.asarray(self.values[:, places])
-
-    def wasserstein(self, other: Distribution | Array, name: str | None = None, order: int = 2, nodes: int = 20_000) -> float:
-        """Return the Wasserstein distance to the law of one variable, or to a sample of it, from the quantile functions."""
-        if not isinstance(other, Distribution):
-            other = Distribution.of_sample((name or self.names[0],), other)
-        levels = midpoints(nodes)
-        gap = np.abs(self.quantile(levels, name) - other.quantile(levels, name))
-        return float(np.mean(gap**order) ** (1 / order))
-
-    def plot(
-        self, name: str | None = None, *, ax: Any = None, bins: Any = 80, label: str | None = None, logy: bool = False,
-        **style: Any,
-    ) -> Any:  # fmt: skip
-        """Draw the density (or a histogram) and the atoms as stems; return the matplotlib axes.
-
-        ``style`` is what matplotlib's ``plot`` takes: ``color``, ``linestyle``, ...
-        """
-        return lazy_import("plot_law")(self, name, ax=ax, bins=bins, label=label, logy=logy, **style)
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} of ({', '.join(self.names)}): {self.weights.size} points>"
-
-
-def midpoints(count: int = 20_000) -> Array:
-    """Return levels of quantiles by which two laws are compared."""
-    return (np.arange(count) + 0.5) / count
-
-
-def probabilities(q: Any) -> Array:
-    """Return levels as an array, each between 0 and 1."""
-    wanted = np.atleast_1d(np.asarray(q, dtype=float))
-    if not ((wanted >= 0) & (wanted <= 1)).all():
-        raise UsageError(f"a quantile is asked for at a level between 0 and 1, got {q}")
-    return wanted
-
-
-def shaped(values: Array, like: Any) -> Any:
-    """Return the values; a number where they are asked for at one."""
-    return float(values[0]) if np.ndim(like) == 0 else values
+        total += (bessel * np.cos(phase + degree * np.pi / 2)) @ coefficients[:, degree]
+    return 2 * total

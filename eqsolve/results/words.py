@@ -4,6 +4,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+TELLING = 0.1  # of a quantity: an error beyond this says too little of it
+
 
 def percent(fraction: float) -> str:
     """Return a fraction in percent, to two digits."""

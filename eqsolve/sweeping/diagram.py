@@ -70,7 +70,7 @@ def phase_diagram(
         Relative tolerance of stationary states, as in ``stationary``.
     {options: budget}
     workers, out, progress, params, **parameters
-        As in ``sweep``: a diagram that was stopped goes on from the points kept beside ``out``.
+        As in ``sweep``: a diagram that was stopped goes on from the points kept next to ``out``.
     """
     began = time.perf_counter()
     assert isinstance(model, Model)
@@ -103,8 +103,7 @@ def phase_diagram(
             run.cells = np.arange(len(points)).reshape([len(axis) for axis in grid])
             run.find_edges()
             run.work = rule.between
-            places = [points[here].settings for _, _, here, _ in run.edges]
-            pairs = [SweepPoint(len(points) + k, it) for k, it in enumerate(places)]
+            pairs = [SweepPoint(len(points) + k, points[edge[2]].settings) for k, edge in enumerate(run.edges)]
             run.go([*points, *pairs], journal, None, workers)
         run.total, edges = len(points), run.look_beyond()
         seconds = time.perf_counter() - began
@@ -160,7 +159,7 @@ class LongRun:
             raise UsageError(f"there is no phase diagram: {reason}; no stationary state: {why_not}")
         if lyapunov and why_not:
             raise UsageError(f"model `{model.name}` has no Lyapunov exponent: {why_not}")
-        resting = [*(it.name for it in limit.unknowns), *limit.observables] if limit else []
+        resting = [*(head.name for head in limit.unknowns), *limit.observables] if limit else []
         wanted = [] if shown is None else [shown]
         demand_known(wanted, resting + moving, f"model `{model.name}` ends in no `{{}}`", "it has")
         states = not why_not and (lyapunov or limit is None or not set(wanted) <= set(resting))
@@ -171,14 +170,14 @@ class LongRun:
         """Return the fixed point near a start, or searched for, if its numbers are worth it."""
         assert self.limit is not None
         binder = binder_of(self.limit)
-        at = binder.read({name: it for name, it in settings.items() if name in self.limit.settable})
+        at = binder.read({name: x for name, x in settings.items() if name in self.limit.settable})
         program = binder.plan(at).program(FIXED_POINT)
-        found = solve_problem(program, at, start, scans=int(start is None))
-        unknowns = {item.name: found.values[item.name] for item in self.limit.unknowns}
-        for name, value in unknowns.items():
-            if (error := found.errors[name]) > 1e-3 * abs(value) + 1e-12:
-                raise SolverError(f"it is not resolved: {name} = {value:.3g} ± {error:.1g}")
-        return found, unknowns
+        solution = solve_problem(program, at, start, scans=int(start is None))
+        unknowns = {item.name: solution.values[item.name] for item in self.limit.unknowns}
+        for name, x in unknowns.items():
+            if (error := solution.errors[name]) > 1e-3 * abs(x) + 1e-12:
+                raise SolverError(f"it is not resolved: {name} = {x:.3g} ± {error:.1g}")
+        return solution, unknowns
 
     def stationary(self, settings: Record, options: Options) -> Any:
         assert self.system is not None
@@ -211,12 +210,12 @@ class LongRun:
         else:
             record["class"] = "still" if every[0] > 0 else "not at rest"
 
-    def _age(self, record: Record, found: Any) -> None:
+    def _age(self, record: Record, result: Any) -> None:
         """Compare correlations after three waiting times, at lags like these."""
         waits, kinds = _LATE / 5 / np.array([16.0, 4.0, 1.0]), ("still", "fluctuating", "not decided", "aging")
-        values = [found.at2([(k * w, j * w) for w in waits]) for k, j in ((5, 4), (2, 1), (1, 1))]
+        values = [result.at2([(k * w, j * w) for w in waits]) for k, j in ((5, 4), (2, 1), (1, 1))]
         for name in (head.name for head in getattr(self.ages, "kernels", ()) if isinstance(head, Correlation)):
-            late, early, size = (it[name].values for it in values)
+            late, early, size = (sampled[name].values for sampled in values)
             left = early[1:] / early[:-1]
             record["values"][f"{name}_age"] = float(late[-1] - early[-1])
             record["errors"][f"{name}_age"] = 2e-3 * float(size[-1])
@@ -228,26 +227,28 @@ class LongRun:
                 said = f"{name}(tw + {waits[-1]:g}, tw) is {early[-1]:.4g} at tw = {waits[-1]:g} and"
                 record |= {"class": kind, "message": f"{said} {late[-1]:.4g} at tw = {4 * waits[-1]:g}"}
 
-    def _state(self, record: Record, found: Any) -> None:
-        if found.grid is None:
-            record["message"] = "; ".join(filter(None, [record["message"], found.message]))
-            record |= {"class": "aging"} if found.status == "aging" else {}
+    def _state(self, record: Record, state: Any) -> None:
+        def put(name: str, value: float, error: float) -> None:
+            record["values"][name], record["errors"][name] = value, error
+
+        if state.grid is None:
+            record["message"] = "; ".join(filter(None, [record["message"], state.message]))
+            record |= {"class": "aging"} if state.status == "aging" else {}
             if self.limit is None and self.gaussian:
-                value, error = rest_of(self.system, found.params)
-                record["values"]["stability"], record["errors"]["stability"] = value, error
+                value, error = rest_of(self.system, state.params)
+                put("stability", value, error)
                 record |= {"class": "not at rest"} if value < -error else {}
             return
-        for name in found.names:
-            key = f"{name}0" if found.variables[name].dims else name
-            for part, entry in (("values", name), ("errors", f"{name}_error")):
-                record[part][key] = float(found.variables[entry].values.flat[0])
-        moves = not found.source.still
-        if self.limit is None and self.gaussian and np.isfinite(found.source.stability):
-            record["values"]["stability"], record["errors"]["stability"] = found.source.stability, 1e-9
-        record |= {"class": "fluctuating" if moves else "still", "message": found.message}
+        for name in state.names:
+            entries = (state.variables[name + end] for end in ("", "_error"))
+            put(f"{name}0" if state.variables[name].dims else name, *(float(array.values.flat[0]) for array in entries))
+        moves = not state.source.still
+        if self.limit is None and self.gaussian and np.isfinite(state.source.stability):
+            put("stability", state.source.stability, 1e-9)
+        record |= {"class": "fluctuating" if moves else "still", "message": state.message}
         if self.exponents:
-            value, error = found.lyapunov()
-            record["values"]["lyapunov"], record["errors"]["lyapunov"] = value, error
+            value, error = state.lyapunov()
+            put("lyapunov", value, error)
             if moves and value > error:
                 record |= {"class": "chaotic", "message": ""}
             elif moves and value > -error:
@@ -261,22 +262,21 @@ class LongRun:
         """Return where the long run changes between two neighbours, the error, and the kind."""
 
         def indicator(place: float) -> Any:
+            at = {**settings, along: place}
             if kind == "lyapunov":
-                return self.stationary({**settings, along: place}, options).lyapunov()
+                return self.stationary(at, options).lyapunov()
             if self.limit is None:
-                return rest_of(self.system, {**settings, along: place})
-            found, _ = self.fixed_point({**settings, along: place}, unknowns)
-            return found.values["stability"], found.errors["stability"]
-
-        def ahead(place: float, start: Unknowns | None) -> Unknowns:
-            return self.fixed_point({**settings, along: place}, start)[1]
+                return rest_of(self.system, at)
+            solution, _ = self.fixed_point(at, unknowns)
+            return solution.values["stability"], solution.errors["stability"]
 
         along, kind = edge
         with recorded(**_BEGIN) as record:
             here = float(settings[along])
             width = self.tolerance * abs(other - here)
             if kind == "ends":
-                place, error, kind = _end_of(ahead, here, unknowns, other, width)
+                follow = lambda place, start: self.fixed_point({**settings, along: place}, start)[1]  # noqa: E731
+                place, error, kind = _end_of(follow, here, unknowns, other, width)
             else:
                 place, error = _root(indicator, here, other, width)
             record |= {along: place, "error": error, "along": along, "kind": kind}
@@ -302,14 +302,14 @@ class _Diagram(GridRun):
 
     def find_edges(self) -> None:
         """Try points without a fixed point again from neighbours; list where the class changes."""
-        records, beside = self.records, []
+        records, neighbours = self.records, []
         for place, axis in enumerate(self.axes):
             lines = np.moveaxis(self.cells, place, -1)
             pairs = np.stack([lines[..., :-1].ravel(), lines[..., 1:].ravel()], axis=1).tolist()
-            beside += [(axis.name, *pair) for one in pairs for pair in (one, one[::-1])]
-        waiting = set(beside)
+            neighbours += [(axis.name, *pair) for one in pairs for pair in (one, one[::-1])]
+        waiting = set(neighbours)
         known = {index for index, record in records.items() if record["unknowns"]}
-        while ready := {it for it in waiting if it[1] in known and it[2] not in known}:
+        while ready := {pair for pair in waiting if pair[1] in known and pair[2] not in known}:
             waiting -= ready
             for _, start, index in sorted(ready):
                 if index not in known:
@@ -318,7 +318,7 @@ class _Diagram(GridRun):
                     if record["unknowns"]:
                         records[index] = record
                         known.add(index)
-        for along, here, there in beside:
+        for along, here, there in neighbours:
             ranks = [(not records[k]["unknowns"], k) for k in (here, there)]
             if ranks[0] < ranks[1] and (kind := _kind(records[here], records[there])):
                 self.edges.append((along, kind, here, there))
@@ -328,37 +328,36 @@ class _Diagram(GridRun):
         from scipy.ndimage import label
 
         records = [self.records[index] for index in range(self.cells.size)]
-        unknown = np.array([not it["unknowns"] and it["class"] == "not decided" for it in records])
-        regions = label(unknown.reshape(self.cells.shape))[0].ravel()
+        undecided = np.array([not record["unknowns"] and record["class"] == "not decided" for record in records])
+        regions = label(undecided.reshape(self.cells.shape))[0].ravel()
         ways: dict[int, dict[str, str]] = {}
         rows: list[Record] = []
         for index, (along, kind, here, there) in enumerate(self.edges, self.cells.size):
-            if "along" in (found := self.records[index]):
-                rows.append({**self.points[here].settings, **found})
+            if "along" in (edge := self.records[index]):
+                rows.append({**self.points[here].settings, **edge})
                 if kind == "ends" and (region := max(regions[[here, there]])):
-                    ways.setdefault(region, {})[found["kind"]] = f"{along} = {found[along]:.6g}"
+                    ways.setdefault(region, {})[edge["kind"]] = f"{along} = {edge[along]:.6g}"
         for record, region in zip(records, regions, strict=True):
-            told = sorted(ways.get(region, {}).items(), key=lambda it: it[0] == "grows")
-            if told and told[0][0] == "grows":
-                why = f"the fixed point grows without bound, as at {told[0][1]}"
-                record |= {"class": "unbounded", "message": why}
-            elif told:
-                record["message"] = f"the fixed point {' at '.join(told[0])}; {record['message']}"
-        kinds: dict[str, Any] = {axis.name: float for axis in self.axes}
-        kinds |= {"error": float, "along": object, "kind": object}
-        columns = {key: np.array([row[key] for row in rows], kind) for key, kind in kinds.items()}
-        return {BOUNDARY + key: ("boundary", column) for key, column in columns.items()}
+            if not (ends := ways.get(region)):
+                continue
+            how, where = min(ends.items(), key=lambda end: end[0] == "grows")
+            if how == "grows":  # nothing else bounds the region
+                record |= {"class": "unbounded", "message": f"the fixed point grows without bound, as at {where}"}
+            else:
+                record["message"] = f"the fixed point {how} at {where}; {record['message']}"
+        kinds: dict[str, Any] = {**{axis.name: float for axis in self.axes}, "error": float, "along": object, "kind": object}
+        return {BOUNDARY + key: ("boundary", np.array([row[key] for row in rows], kind)) for key, kind in kinds.items()}
 
 
 def _kind(one: Record, other: Record) -> str:
-    signs: dict[str, bool] = {}
-    for key in ("stability", "lyapunov"):
-        product = one["values"].get(key, np.nan) * other["values"].get(key, np.nan)
-        signs |= {} if np.isnan(product) else {key: product <= 0}
-    moving = not signs and {"still", "fluctuating"} == {one["class"], other["class"]}
-    if signs.get("stability") or bool(one["unknowns"]) != bool(other["unknowns"]):
-        return "stability" if signs.get("stability") else "ends"
-    return "lyapunov" if signs.get("lyapunov", moving) else ""
+    """Return which boundary lies between two neighbours; none where nothing changes."""
+    products = {key: one["values"].get(key, np.nan) * other["values"].get(key, np.nan) for key in ("stability", "lyapunov")}
+    if products["stability"] <= 0:
+        return "stability"
+    if bool(one["unknowns"]) != bool(other["unknowns"]):
+        return "ends"
+    moving = np.isnan([*products.values()]).all() and {"still", "fluctuating"} == {one["class"], other["class"]}
+    return "lyapunov" if products["lyapunov"] <= 0 or moving else ""
 
 
 def _root(function: Any, one: float, other: float, width: float) -> tuple[float, float]:
@@ -367,8 +366,7 @@ def _root(function: Any, one: float, other: float, width: float) -> tuple[float,
 
     seen: dict[float, tuple[float, float]] = {}
     try:
-        value = lambda x: seen.setdefault(x, function(x))[0]  # noqa: E731
-        root = float(brentq(value, one, other, xtol=width / 2))
+        root = float(brentq(lambda x: seen.setdefault(x, function(x))[0], one, other, xtol=width / 2))
     except (ValueError, EqsolveError) as error:
         above, below = ([p for p in seen if (seen[p][0] > 0) is side] for side in (True, False))
         if not (above and below):
@@ -384,43 +382,44 @@ def _end_of(
 ) -> tuple[float, float, str]:
     """Follow a fixed point to where there is none; return the place, its error, and how it ends.
 
-    What grows or vanishes there is extrapolated, or its reciprocal, by a straight line to zero.
+    The secant rule: what vanishes there, or the reciprocal of what grows, is extrapolated by a straight line to zero. Until
+    something does, the interval between the last fixed point and the nearest failure is halved.
     """
-    first, before, was, beyond = values, here, values, outside
+    first, last, earlier, failed = values, here, values, outside
     for _ in range(60):  # halves of the interval, and a few searches
-        sizes = [(abs(was[name]), abs(it)) for name, it in values.items() if it and was[name]]
+        sizes = [(abs(earlier[name]), abs(x)) for name, x in values.items() if x and earlier[name]]
         sizes += [(1 / old, 1 / now) for old, now in sizes]
-        ends = [here + (here - before) * now / (old - now) for old, now in sizes if now < old]
-        ahead_of = [place for place in ends if (place - here) * (outside - place) > 0]
-        zeros = sorted((abs(place - here), place) for place in ahead_of)
-        inside = [place for far, place in zeros if far < abs(beyond - here)]
+        ends = [here + (here - last) * now / (old - now) for old, now in sizes if now < old]
+        forward = [place for place in ends if (place - here) * (outside - place) > 0]
+        zeros = sorted((abs(place - here), place) for place in forward)
+        inside = [place for far, place in zeros if far < abs(failed - here)]
         guess = inside[-1] if inside else None
-        ratios = [abs(values[name] / it) for name, it in first.items() if it]
+        ratios = [abs(values[name] / x) for name, x in first.items() if x]
         how = "grows" if max(ratios) > 100 else "vanishes" if min(ratios) < 0.01 else "ends"
-        narrow = abs(beyond - here) <= width
-        trial, ahead = (beyond if narrow else (here + beyond) / 2), values
+        narrow = abs(failed - here) <= width
+        trial, start = (failed if narrow else (here + failed) / 2), values
         if guess is not None and 4 * abs(guess - here) <= width:  # or a power up to the fifth
             break
         if guess is not None and not narrow:  # as powers of the distance to the guess
             trial = here + 0.9 * (guess - here)
-            power = np.log(0.1) / np.log((guess - here) / (guess - before))
-            grown = {name: it / was[name] for name, it in values.items() if it * was[name] > 0}
-            ahead = {name: it * grown.get(name, 1.0) ** power for name, it in values.items()}
+            power = np.log(0.1) / np.log((guess - here) / (guess - last))
+            grown = {name: x / earlier[name] for name, x in values.items() if x * earlier[name] > 0}
+            start = {name: x * grown.get(name, 1.0) ** power for name, x in values.items()}
         try:
-            found = solve(trial, None if narrow else ahead)
+            there = solve(trial, None if narrow else start)
         except SolverError:
-            beyond = trial
-            if narrow or (how != "ends" and zeros and abs(beyond - here) < 0.1 * zeros[-1][0]):
+            failed = trial
+            if narrow or (how != "ends" and zeros and abs(failed - here) < 0.1 * zeros[-1][0]):
                 guess = None  # there is none, or it cannot be followed though it goes on
                 break
             continue
         if trial == outside:
             raise SolverError("there is a fixed point at both ends")
-        before, was, here, values = here, values, trial, found
-        beyond = outside if narrow else beyond  # the search has found more
+        last, earlier, here, values = here, values, trial, there
+        failed = outside if narrow else failed  # the search has found more
     else:
         raise SolverError(f"it cannot be followed beyond {here:.6g}")
     if guess is None and how != "ends" and zeros:  # where it could not be followed to
         return zeros[-1][1], zeros[-1][0], how
-    place = (here + beyond) / 2 if guess is None else guess
+    place = (here + failed) / 2 if guess is None else guess
     return place, abs(place - here) * (1 if guess is None else 4), how

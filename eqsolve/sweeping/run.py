@@ -27,7 +27,7 @@ from eqsolve.language.laws import Law
 from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
-from eqsolve.language.system import Singularity
+from eqsolve.language.system import FixedPoint, Singularity
 from eqsolve.numerics.grids import ROWS
 from eqsolve.options import documented, refuse_idle
 from eqsolve.passes.check.check import check, refuse_words
@@ -75,29 +75,28 @@ def read_axes(model: Model, axes: Mapping[str, Any]) -> tuple[Axis, ...]:
     if not axes:
         raise UsageError(f"a sweep needs at least one axis: {_EXAMPLE}")
     given: dict[str, list[Any]] = {
-        str(name): read_text(f"axis `{name}`", it) if isinstance(it, str) else list(it if is_axis(it) else [it])
-        for name, it in axes.items()
+        str(name): read_text(f"axis `{name}`", value) if isinstance(value, str) else list(value if is_axis(value) else [value])
+        for name, value in axes.items()
     }
     if (points := math.prod(map(len, given.values()))) > _MOST_POINTS:
         raise UsageError(f"the grid has {points} points, more than {_MOST_POINTS}")
-    return tuple(_axis(model, name, values) for name, values in given.items())
+    return tuple(_axis(model, name, value) for name, value in given.items())
 
 
 def _axis(model: Model, name: str, given: list[Any]) -> Axis:
     what = f"axis `{name}`"
     if not given:
         raise UsageError(f"{what} has no values; expected {_EXAMPLE}")
-    read = [read_value(value, what=what) for value in given]
-    labels: list[float | str] = [str(old if isinstance(old, str) else it) if isinstance(it, Law) else float(it)
-                                 for old, it in zip(given, read, strict=True)]  # fmt: skip
-    settings = [old if isinstance(old, str) else label for old, label in zip(given, labels, strict=True)]
-    for value in settings:
-        check_routed(model, {name: value})
-    if len(set(labels)) < len(labels):
-        twice = next(label for label in labels if labels.count(label) > 1)
-        raise UsageError(f"{what} has the value {quote(str(twice))} twice")
-    mixed = len({type(label) for label in labels}) > 1
-    return Axis(name, tuple(settings), tuple(map(str, labels) if mixed else labels))
+    labels: list[float | str] = []
+    for entry in given:
+        value = read_value(entry, what=what)
+        labels.append(str(entry if isinstance(entry, str) else value) if isinstance(value, Law) else float(value))
+        check_routed(model, {name: entry if isinstance(entry, str) else labels[-1]})
+        if labels[-1] in labels[:-1]:
+            raise UsageError(f"{what} has the value {quote(str(labels[-1]))} twice")
+    settings = tuple(entry if isinstance(entry, str) else label for entry, label in zip(given, labels, strict=True))
+    mixed = len(set(map(type, labels))) > 1
+    return Axis(name, settings, tuple(map(str, labels) if mixed else labels))
 
 
 def read_text(what: str, text: str) -> list[float | str]:
@@ -116,10 +115,7 @@ def read_text(what: str, text: str) -> list[float | str]:
         raise UsageError(f"{what}: a range goes from a number to a number, got {quote(text)}") from None
     if not (math.isfinite(first) and math.isfinite(last)):
         raise UsageError(f"{what}: a range needs finite ends, got {quote(text)}")
-    try:
-        count = int(parts[2])
-    except ValueError:
-        count = 0
+    count = int(parts[2]) if parts[2].strip().isdecimal() else 0
     if not 1 <= count <= _MOST_POINTS:
         raise UsageError(f"{what}: the COUNT in {quote(text)} must be a whole number from 1 to {_MOST_POINTS}")
     scale = parts[3].strip() if len(parts) == 4 else "lin"
@@ -134,13 +130,14 @@ def read_text(what: str, text: str) -> list[float | str]:
 
 def _split(text: str, mark: str) -> list[str]:
     """Split at a mark outside brackets, so that laws keep their commas."""
-    parts, depth, start = [], 0, 0
-    for place, letter in enumerate(text):
+    parts, depth = [""], 0
+    for letter in text:
         depth += (letter in "([") - (letter in ")]")
         if letter == mark and depth == 0:
-            parts.append(text[start:place])
-            start = place + 1
-    return [*parts, text[start:]]
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
 
 
 def check_settings(model: Model, axes: tuple[Axis, ...], fixed: Mapping[str, Any]) -> None:
@@ -226,23 +223,21 @@ def recorded(**begin: Any) -> Iterator[Record]:
 def solve_point(model: Model, settings: Mapping[str, Any], options: Options, start: Any = None) -> tuple[Record, Any]:
     """Solve one point, and return it with what a neighbour may start from; a failure is a record too, with its reason.
 
-    ``start`` are values of a fixed point's unknowns, or what a neighbour's solution handed on.
+    ``start`` are values of a fixed point's unknowns, or the source of a neighbour's result, for a warm start.
     """
-    handed, by_name = None, isinstance(start, Mapping)
+    source, by_name = None, isinstance(start, Mapping)
     first, warm_start = (start, None) if by_name else (None, start)
     with recorded(status="failed") as record:
         try:
-            result: Result | None = solve_as_asked(model, settings, options, start=first, warm_start=warm_start, paths=False)
-            assert result is not None
+            result: Any = solve_as_asked(model, settings, options, start=first, warm_start=warm_start, paths=False)
             if result.status == "interrupted":  # which ends the sweep; the point is solved when it goes on
                 raise KeyboardInterrupt
             record |= {"status": result.status, "message": result.message}
-            handed = result.source if model.kind != "FixedPoint" else None
+            source = result.source if model.kind != "FixedPoint" else None
         except EqsolveError as error:
             result, record["message"] = getattr(error, "partial", None), str(error)
-        if result is not None:
-            record |= _numbers(result, options.at)
-    return record, handed
+        record |= {} if result is None else _numbers(result, options.at)
+    return record, source
 
 
 def _numbers(result: Result, at: Any) -> Record:
@@ -258,10 +253,11 @@ def _numbers(result: Result, at: Any) -> Record:
         inside = times <= result.grid.edges[-1] * (1 + 1e-12)
         sampled, dims, missing = result.at(times[inside]), ("t",), int((~inside).sum())
     marks = {key: pair for pair, key in derivative_keys(data).items()}
-    made = values_and_errors(sampled, [key for key in (*result.names, *marks) if data[key].dims == dims])
-    for part in made.values() if missing else ():
+    names = [key for key in (*result.names, *marks) if data[key].dims == dims]
+    numbers = values_and_errors(sampled, names)
+    for part in numbers.values() if missing else ():
         part |= {name: [*row, *[math.nan] * missing] for name, row in part.items()}
-    return {**made, "marks": {key: marks[key] for key in made["values"] if key in marks}}
+    return {**numbers, "marks": {key: marks[key] for key in numbers["values"] if key in marks}}
 
 
 Answer = tuple[Record, Any]
@@ -296,9 +292,9 @@ def sweep(
     workers
         Where no executor is given: the number of worker processes on this machine; 1 stays in this process.
     out
-        A file for the result, as of ``Result.save``. Finished points are kept beside it meanwhile, so that the same call goes
-        on after a crash without solving anything twice; when a netCDF file holds this very sweep already, it is
-        returned, and only points that failed are solved again.
+        A file for the result, as of ``Result.save``. Finished points are kept in a file next to it meanwhile, so that the
+        same call goes on after a crash without solving anything twice; when a netCDF file holds this very sweep already,
+        it is returned, and only points that failed are solved again.
     at, t_max
         Times to report for a dynamics; 25 of them, spread logarithmically up to ``t_max``, unless given.
     {options: rtol, atol, order, step, seed, solver, observables, region, device, budget}
@@ -362,8 +358,8 @@ def grid_of(
         check_name(out)
     if not (isinstance(workers, int) and 1 <= workers <= 1024):
         raise UsageError(f"workers must be a whole number from 1 to 1024, got {workers!r}")
-    more = {name: value for name, value in parameters.items() if is_axis(value)}
-    fixed = {**(params or {}), **{name: it for name, it in parameters.items() if name not in more}}
+    more = {name: v for name, v in parameters.items() if is_axis(v)}
+    fixed = {**(params or {}), **{name: v for name, v in parameters.items() if name not in more}}
     if axes is not None and (twice := sorted(set(axes) & set(more))):
         raise UsageError(f"`{twice[0]}` is an axis twice: among the axes, and by a keyword")
     grid = read_axes(model, {**(axes or {}), **more})
@@ -412,12 +408,9 @@ _WORDS = {"signature": "model, or a changed one", "version": "version of eqsolve
 def identify(run: GridRun, **more: Any) -> dict[str, Any]:
     """Return what decides the numbers on a grid, ``more`` among it, as it is read back."""
     known = describe(run.model, run.options.seed)
-    described = {
-        **{key: known[key] for key in _WORDS},
-        "options": run.options.identity | more,
-        "axes": [[axis.name, list(axis.settings)] for axis in run.axes],
-        "fixed": {name: str(value) for name, value in run.fixed.items()},
-    }
+    described = {key: known[key] for key in _WORDS} | {"options": run.options.identity | more}
+    described["axes"] = [[axis.name, list(axis.settings)] for axis in run.axes]
+    described["fixed"] = {name: str(value) for name, value in run.fixed.items()}
     return dict(json.loads(json.dumps(described, default=str)))
 
 
@@ -445,38 +438,33 @@ def finished(out: str | os.PathLike[str], identity: dict[str, Any]) -> Result | 
     if not Path(out).is_file() or Path(out).with_name(Path(out).name + ".journal").exists():
         return None
     try:
-        found = open_result(out)
+        result = open_result(out)
     except UsageError:  # no result, or a damaged one: it is written anew
         return None
-    if not isinstance(found, Result) or "sweep" not in found.provenance:
+    if not isinstance(result, Result) or "sweep" not in result.provenance:
         return None
-    there = found.provenance["sweep"]
+    there = result.provenance["sweep"]
     if there != identity:
-        logger.warning("%s holds another %s (%s); it will be replaced", out, found.kind, _differences(there, identity))
+        logger.warning("%s holds another %s (%s); it will be replaced", out, result.kind, _differences(there, identity))
         return None
-    again = f", of which {_failed(found)} points failed: they are solved again"
-    told = again if _failed(found) else " already, nothing is solved; remove it to solve again"
-    logger.log(NOTE, "%s holds this %s%s", out, found.kind, told)
-    return found
+    again = f", of which {_failed(result)} points failed: they are solved again"
+    what = again if _failed(result) else " already, nothing is solved; remove it to solve again"
+    logger.log(NOTE, "%s holds this %s%s", out, result.kind, what)
+    return result
 
 
-def _failed(found: Result) -> int:
-    return int(found.stats.get("failed", 0)) if found.kind == "sweep" else 0
+def _failed(result: Result) -> int:
+    return int(result.stats.get("failed", 0)) if result.kind == "sweep" else 0
 
 
-def _solved(found: Result) -> dict[int, Record]:
-    dims = found.dataset["status"].dims
-    flat = found.dataset.stack(_point=dims)
-    marks = {key: pair for pair, key in derivative_keys(found.dataset).items()}
-    names, records = (*found.names, *marks), {}
+def _solved(result: Result) -> dict[int, Record]:
+    flat = result.dataset.stack(_point=result.dataset["status"].dims)
+    marks = {key: pair for pair, key in derivative_keys(result.dataset).items()}
+    records = {}
     for index in np.flatnonzero(flat["status"].values != "failed"):
         one = flat.isel(_point=index)
-        records[int(index)] = {
-            "status": str(one["status"].item()), "message": str(one["message"].item()),
-            "seconds": float(one["seconds"]), "values": {name: one[name].values.tolist() for name in names},
-            "errors": {name: one[name + "_error"].values.tolist() for name in names if name + "_error" in one},
-            "marks": marks,
-        }  # fmt: skip
+        about = {"status": str(one["status"].item()), "message": str(one["message"].item()), "seconds": float(one["seconds"])}
+        records[int(index)] = {**about, **values_and_errors(one, (*result.names, *marks)), "marks": marks}
     return records
 
 
@@ -494,7 +482,7 @@ class GridRun:
     total: int = 0
     points: list[SweepPoint] = field(default_factory=list)
     after: dict[int, list[int]] = field(default_factory=dict)  # the points that start from one
-    starts: dict[int, Any] = field(default_factory=dict)  # what is handed on, until it is taken
+    starts: dict[int, Any] = field(default_factory=dict)  # until the last one is taken
     work: Callable[..., Answer] = solve_point
 
     def go(self, points: list[SweepPoint], journal: Journal | None, executor: Executor | None, workers: int) -> None:
@@ -503,26 +491,19 @@ class GridRun:
         for point in points:
             if point.before is not None:
                 self.after.setdefault(point.before, []).append(point.index)
-        found = {} if journal is None else {i: r for i, r in journal.done.items() if i < self.total}
         if journal is not None:
-            for index, record in self.records.items():
-                journal.write(index, record)
-        self.records = found | self.records
+            for index, r in self.records.items():
+                journal.write(index, r)
+            self.records = {index: r for index, r in journal.done.items() if index < self.total} | self.records
         if self.progress is not None:
             self.progress(len(self.records), self.total, "")
-        if executor is not None:
-            self._spread(executor)
-        elif workers == 1:
+        if executor is None and workers == 1:
             for point in points:
                 if point.index not in self.records:
                     self._finish(point, *self.work(*self.arguments(point)))
-        else:
-            own, ended = Workers(workers), False
-            try:
-                self._spread(own)
-                ended = True
-            finally:
-                own.shutdown(cancel_futures=not ended)
+            return
+        with Workers(workers) if executor is None else contextlib.nullcontext(executor) as pool:
+            self._spread(pool)
 
     def _spread(self, executor: Executor) -> None:
         """Keep an executor busy: points whose neighbour is solved, those first that most others wait for."""
@@ -564,24 +545,24 @@ class GridRun:
                         if index not in self.records:
                             heapq.heappush(ready, (-waiting[index], index))
         except BrokenExecutor as error:
-            kept = "" if self.journal is None else f"; {len(self.records)} of {self.total} points are kept, run it again"
-            raise SolverError(f"the executor broke down ({error}){kept}") from None
+            rest = "" if self.journal is None else f"; {len(self.records)} of {self.total} points are kept, run it again"
+            raise SolverError(f"the executor broke down ({error}){rest}") from None
         finally:
             for future in under_way:
                 future.cancel()
 
     def arguments(self, point: SweepPoint) -> tuple[Any, ...]:
         start = None if point.before is None else self.starts.get(point.before)
-        before = None if point.before is None else self.records[point.before]
-        if start is None and before is not None and before["status"] == "ok" and self.model.kind == "FixedPoint":
-            unknowns = {item.name for item in getattr(self.model, "unknowns", ())}
-            start = {name: value for name, value in before["values"].items() if name in unknowns} or None
+        if start is None and point.before is not None and isinstance(self.model, FixedPoint):
+            before, unknowns = self.records[point.before], {item.name for item in self.model.unknowns}
+            if before["status"] == "ok":
+                start = {name: value for name, value in before["values"].items() if name in unknowns} or None
         return self.model, {**self.fixed, **point.settings}, self.options, start
 
-    def _finish(self, point: SweepPoint, record: Record, handed: Any) -> None:
+    def _finish(self, point: SweepPoint, record: Record, start: Any) -> None:
         self.records[point.index] = record
-        if handed is not None and any(index not in self.records for index in self.after.get(point.index, ())):
-            self.starts[point.index] = handed
+        if start is not None and any(index not in self.records for index in self.after.get(point.index, ())):
+            self.starts[point.index] = start
         if point.before is not None and all(index in self.records for index in self.after[point.before]):
             self.starts.pop(point.before, None)
         if self.journal is not None:
@@ -618,42 +599,38 @@ def package(
 
     from eqsolve.passes.rewrite.indices import families_in
 
-    dims = tuple(axis.name for axis in run.axes)
-    shape = tuple(map(len, run.axes))
+    dims, shape = tuple(axis.name for axis in run.axes), tuple(map(len, run.axes))
     records = [run.records[index] for index in range(run.total)]
     times = list(run.options.at)
     more, length = (("t",), (len(times),)) if times else ((), ())
     data: dict[str, Any] = {}
-    found = dict.fromkeys(name for record in records for name in record["values"])
+    names = dict.fromkeys(name for record in records for name in record["values"])
     marks = {key: pair for record in records for key, pair in record.get("marks", {}).items()}
-    derived = derived_names(run.model, [name for name in found if name not in marks])
-    for name in sorted(found, key=lambda name: (name in marks, name in derived.get("derived", ()))):  # what is declared first
+    derived = derived_names(run.model, [name for name in names if name not in marks])
+    for name in sorted(names, key=lambda name: (name in marks, name in derived.get("derived", ()))):  # what is declared first
         attrs = dict(zip((OF, ALONG), marks.get(name, ()), strict=False))
         for key, part, own in ((name, "values", attrs), (name + "_error", "errors", {})):
             rows = np.array([record[part].get(name, np.full(length, np.nan)) for record in records], dtype=float)
             data[key] = ((*dims, *more), rows.reshape(*shape, *length), own)
-    coordinates |= {axis.name: list(axis.labels) for axis in run.axes}
-    coordinates |= {"t": times} if times else {}
-    for key in ("status", "message", *(["class"] if "class" in records[0] else [])):
-        coordinates[key] = (dims, np.array([record[key] for record in records], dtype=object).reshape(shape))
-    coordinates["seconds"] = (dims, np.array([record["seconds"] for record in records], dtype=float).reshape(shape))
-    kind = "sweep" if made is Result else "diagram"
-    bad = [index for index, record in enumerate(records) if record["status"] != "ok"]
-    failed = sum(record["status"] == "failed" for record in records)
-    status = "ok" if not bad else f"{len(bad)} of {run.total} points were not solved as asked"
-    message = "" if not bad else f"the first of them: {records[bad[0]]['message']}"
-    stats = {"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds}
-    provenance = describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {})
-    provenance |= derived
-    return made(
-        xr.Dataset(data, coords=coordinates), model=run.model.name, kind=kind, status=status, message=message,
-        params=settled, stats=stats, provenance=provenance,
+    coordinates |= {axis.name: list(axis.labels) for axis in run.axes} | ({"t": times} if times else {})
+    for key in ("status", "message", "class", "seconds"):
+        if key in records[0]:
+            column = np.array([record[key] for record in records], dtype=float if key == "seconds" else object)
+            coordinates[key] = (dims, column.reshape(shape))
+    bad = [record for record in records if record["status"] != "ok"]
+    failed = sum(record["status"] == "failed" for record in bad)
+    result = made(
+        xr.Dataset(data, coords=coordinates), model=run.model.name, kind="sweep" if made is Result else "diagram",
+        params=settled, stats={"points": run.total, "failed": failed, "not met": len(bad) - failed, "seconds": seconds},
+        provenance=describe(run.model, run.options.seed) | ({"sweep": identity} if identity else {}) | derived,
         latex=latex_names((run.model, *models_behind(run.model))), families=families_in(data, run.model, settled),
     )  # fmt: skip
+    status = f"{len(bad)} of {run.total} points were not solved as asked"
+    return result.with_status(status, f"the first of them: {bad[0]['message']}") if bad else result
 
 
 class Journal(Checkpoint):
-    """Finished points beside the file they will end up in, with which a killed sweep goes on.
+    """Finished points in a file next to the result's, with which a killed sweep goes on.
 
     ``done`` are those found there at the start.
     """
@@ -672,11 +649,11 @@ class Journal(Checkpoint):
     def __exit__(self, error: Any, *_: object) -> None:
         self.close(remove=error is None)
 
-    def _compare(self, found: dict[str, Any], identity: dict[str, Any]) -> None:
-        if found != identity:
+    def _compare(self, there: dict[str, Any], identity: dict[str, Any]) -> None:
+        if there != identity:
             raise UsageError(
                 f"{str(self.path)!r} keeps the points of another unfinished sweep "
-                f"({_differences(found.get('sweep'), identity['sweep'])}); remove it, or name another file"
+                f"({_differences(there.get('sweep'), identity['sweep'])}); remove it, or name another file"
             )
 
     def write(self, index: int, record: Record) -> None:

@@ -145,6 +145,9 @@ class Workers(Executor):
         """The process numbers of the workers that run."""
         return [child.number for child in self._children if child.number is not None]
 
+    def __exit__(self, *error: Any) -> None:
+        self.shutdown(cancel_futures=error[0] is not None)
+
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._closing = True
         if cancel_futures:  # stop at once, in the middle of a point

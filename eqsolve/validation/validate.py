@@ -1,4 +1,8 @@
-"""`validate`: compare a theory with finite-size runs of its model, and say whether they agree."""
+"""`validate`: compare a theory with finite-size runs of its model, and say whether they agree.
+
+Student's test at every time, with Bonferroni's bound for all of them together; the bias of finite size is extrapolated from
+half the size (Richardson), and laws by the 2-Wasserstein distance of their quantile functions.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +36,9 @@ from eqsolve.passes.forms.structure import bind_routed, bind_singularity, check_
 from eqsolve.passes.rewrite.indices import written_out
 from eqsolve.progress import part_of, watching
 from eqsolve.results.archive import save, write_table
-from eqsolve.results.result import Distribution, Result, midpoints
-from eqsolve.results.words import jsonable, percent
+from eqsolve.results.distribution import Distribution, midpoints
+from eqsolve.results.result import Result
+from eqsolve.results.words import TELLING, jsonable, percent
 from eqsolve.solvers.fixed_point.law import FixedPointLaw
 from eqsolve.solving import solve
 from eqsolve.verbs import lazy_import, method
@@ -41,23 +46,22 @@ from eqsolve.verbs import lazy_import, method
 if TYPE_CHECKING:
     import xarray as xr
 
-# --- `Comparison` and `Validation`: theory beside finite-size draws, z-scores, power and verdicts.
+# --- `Comparison` and `Validation`: theory and finite-size draws, z-scores, power and verdicts.
 #
 # Of every observable there are theory ± its error, and a mean over independent draws ± its standard
 # error s. Draws at half the size estimate the bias of finite size, b = (value(d/2) − value(d))/(2^a
 # − 1) for a bias of order d^{−a}. It counts as a systematic error B, together with half of what
 # exceeds its noise at other times. Both sets give s. The difference in units of √(s² + error² + B²)
-# follows Student's law for so many draws; z is the standard normal value of the same probability.
-# "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond what so many
-# comparisons reach once in a hundred validations; "not enough data" in between, or when the errors
-# are too large. The power stands beside the verdict: the smallest deviation that would have been
-# called "disagrees" nine times in ten, as a fraction of the observable.
+# follows Student's law for that number of draws; z is the standard normal value of the same
+# probability. "agrees": all |z| ≤ 3 with errors small enough to tell; "disagrees": some |z| beyond
+# what that number of comparisons reaches once in a hundred validations; "not enough data" in
+# between, or when the errors are too large. With the verdict comes its power: the smallest
+# deviation called "disagrees" nine times in ten, as a fraction of the observable.
 
 _ARRAYS = ("theory", "theory_error", "simulation", "standard_error", "bias", "bias_error", "z", "detectable")
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "not enough data"
 _WITHIN = 3.0  # |z| up to which theory and runs agree
 _ALARM = 0.01  # probability of a false "disagrees" among all comparisons of a validation
-_TELLING = 0.1  # errors that can tell, as a fraction of the observable
 _MISSED = 0.1  # probability with which a deviation of the stated size goes unseen
 _NEXT = 0.5  # part of the correction of order 1/d that the next order may be
 
@@ -83,8 +87,8 @@ class Comparison:
     def relative_bias(self) -> float:
         """The largest bias beyond its noise, as a fraction of the theory."""
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.sqrt(np.maximum(self.bias**2 - self.bias_error**2, 0.0)) / np.abs(self.theory)
-        return float(np.max(found, where=np.isfinite(found), initial=0.0))
+            shares = np.sqrt(np.maximum(self.bias**2 - self.bias_error**2, 0.0)) / np.abs(self.theory)
+        return float(np.max(shares, where=np.isfinite(shares), initial=0.0))
 
     @property
     def most_sensitive(self) -> int:
@@ -103,7 +107,7 @@ class Comparison:
         Values below a hundredth of the largest are left out: a fraction of almost nothing is no measure.
         """
         size = np.abs(self.theory)
-        return np.asarray(~(self.detectable <= _TELLING) & (size >= 0.01 * size.max(initial=0.0)))
+        return np.asarray(~(self.detectable <= TELLING) & (size >= 0.01 * size.max(initial=0.0)))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -155,7 +159,7 @@ class Validation:
     @property
     def low_power(self) -> bool:
         """Whether a deviation of some observable by a tenth would have been missed at all times."""
-        return self.verdict != DISAGREES and not all(seen <= _TELLING for seen in self.power.values())
+        return self.verdict != DISAGREES and not all(seen <= TELLING for seen in self.power.values())
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -182,21 +186,21 @@ class Validation:
             key: {"verdict": item.verdict, **{name: jsonable(getattr(item, name)[every]) for name in _ARRAYS}}
             for key, item in self.observables.items()
         }
-        known = {"t": None if self.t is None else self.t.tolist(), "wasserstein": self.wasserstein}
-        return {
-            "model": self.model, "kind": self.kind, "verdict": self.verdict, "params": self.params, "d": self.d, "n": self.n,
-            "seeds": self.seeds, "data": self.data, "observables": observables, "power": jsonable(self.power),
-            "warnings": list(self.warnings), "notes": list(self.notes), "stats": self.stats,
-            **{name: value for name, value in known.items() if value is not None}, "provenance": self.result.provenance,
-        }  # fmt: skip
+        plain = {name: getattr(self, name) for name in ("model", "kind", "verdict", "params", "d", "n", "seeds", "data")}
+        plain |= {"observables": observables, "power": jsonable(self.power), "warnings": list(self.warnings)}
+        plain |= {"notes": list(self.notes), "stats": self.stats} | ({} if self.t is None else {"t": self.t.tolist()})
+        plain |= {} if self.wasserstein is None else {"wasserstein": self.wasserstein}
+        return plain | {"provenance": self.result.provenance}
 
     def to_dataframe(self) -> Any:
         """Return both sides as a pandas table, one row per observable and time."""
         import pandas as pd
 
-        columns = [(name, {part: getattr(it, part) for part in _ARRAYS}) for name, it in self.observables.items()]
-        made = pd.concat({name: pd.DataFrame(it, self.t) for name, it in columns}, names=["observable", "t"])
-        return made if self.t is not None else made.droplevel("t")
+        tables = {
+            name: pd.DataFrame({part: getattr(c, part) for part in _ARRAYS}, self.t) for name, c in self.observables.items()
+        }
+        table = pd.concat(tables, names=["observable", "t"])
+        return table if self.t is not None else table.droplevel("t")
 
     @checked(path=read_path)
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -212,12 +216,9 @@ class Validation:
             if name in self.spread:
                 data[f"{_MARK}{name}_draws"] = (("draw", "compared"), self.spread[name])
         coordinates = {} if self.t is None else {"compared": self.t}
-        record = {
-            "observables": {name: item.verdict for name, item in self.observables.items()},
-            "timed": self.t is not None,
-            **{name: getattr(self, name) for name in _FIELDS},
-        }
-        save(self.result, path, beside=xr.Dataset(data, coords=coordinates), more={"validation": record})
+        record = {name: getattr(self, name) for name in _FIELDS} | {"timed": self.t is not None}
+        record["observables"] = {name: item.verdict for name, item in self.observables.items()}
+        save(self.result, path, also=xr.Dataset(data, coords=coordinates), more={"validation": record})
 
     def plot(self, *names: str, ax: Any = None, logx: bool | None = None, logy: bool | None = None, **style: Any) -> Any:
         """Draw theory as lines with error bands, finite sizes as points, z-scores below; return the matplotlib figure.
@@ -275,14 +276,14 @@ def compare(
     largest = float(np.abs(z).max()) if np.isfinite(z).all() else np.inf
     if largest > limit:
         verdict = DISAGREES
-    elif largest <= _WITHIN and float(certain.max()) <= _TELLING * size:
+    elif largest <= _WITHIN and float(certain.max()) <= TELLING * size:
         verdict = AGREES
     else:
         verdict = UNDECIDED
     return Comparison(theory, error, mean, spread, bias, noise, z, detectable, verdict)
 
 
-# --- Validations as files: the theory's result, and beside it what finite sizes gave.
+# --- Validations as files: the theory's result, and what finite sizes gave.
 _FIELDS = ("kind", "verdict", "d", "n", "seeds", "data", "wasserstein", "notes", "stats", "law_picture")
 _MARK = "finite_size_"
 
@@ -292,18 +293,15 @@ def read_validation(
 ) -> Validation:
     """Return the validation of a file's values and record; the laws themselves are not kept, their picture is."""
     about = record["validation"]
-    beside = [str(key) for key in dataset.variables if str(key).startswith(_MARK)]
-    values = {key: dataset[key].values for key in beside}
+    values = {str(key): dataset[key].values for key in dataset.variables if str(key).startswith(_MARK)}
     times = dataset["compared"].values if about["timed"] else None
-    alone = dataset.drop_vars([*beside, *(["compared"] if about["timed"] else [])])
-    result = read_result(alone, record)
+    result = read_result(dataset.drop_vars([*values, *(["compared"] if about["timed"] else [])]), record)
     observables = {
         name: Comparison(verdict=verdict, **{part: values[f"{_MARK}{name}_{part}"] for part in _ARRAYS})
         for name, verdict in about["observables"].items()
     }
     spread = {name: values[f"{_MARK}{name}_draws"] for name in observables if f"{_MARK}{name}_draws" in values}
-    fields = {name: about[name] for name in _FIELDS}
-    fields["notes"] = tuple(fields["notes"])
+    fields = {name: about[name] for name in _FIELDS} | {"notes": tuple(about["notes"])}
     return Validation(
         model=result.model, params=result.params, observables=observables, t=times, result=result, spread=spread, **fields
     )
@@ -327,18 +325,16 @@ def distances(theory: Result, large: Any, half: Any, names: tuple[str, ...]) -> 
     seen = [large.coordinates(name, float(large.t[0])) for name in names[1:] if few]
     if not (few and all(map(_few_values, given, seen))):
         names, given = names[:1], np.empty((0, len(laws[0].weights)))
+    parts = [given_constants(law[names[0]], law.weights, given) for law in laws]
     sizes = [run for run in (half, large) if run is not None]
     table = [
-        [
-            _averaged(given_constants(law[names[0]], law.weights, given), [run.coordinates(name, float(t)) for name in names])
-            for law, t in zip(laws, run.t, strict=True)
-        ]
+        [_averaged(part, [run.coordinates(name, float(t)) for name in names]) for part, t in zip(parts, run.t, strict=True)]
         for run in sizes
     ]
-    return _told(names, [run.d for run in sizes], table)
+    return _table(names, [run.d for run in sizes], table)
 
 
-def _told(names: tuple[str, ...], sizes: list[int], table: list[list[float]], **more: Any) -> dict[str, Any]:
+def _table(names: tuple[str, ...], sizes: list[int], table: list[list[float]], **more: Any) -> dict[str, Any]:
     falls = [float(a / b) if b > 0 else None for a, b in zip(table[0], table[-1], strict=True)]
     return {"variables": list(names), "d": sizes, "values": table, "falls_by": falls, **more}
 
@@ -355,16 +351,16 @@ def distances_at_rest(law: FixedPointLaw, runs: list[Distribution], seeds: int) 
     ``runs`` hold the variable and the constants of all draws of a size, one draw after the other. As for times, the joint
     law is compared where the constants have few values, else that of the variable alone.
     """
-    names, parts = law.names, [(values, part) for values, _, part in law.given_constants(len(midpoints()), STRATA) or ()]
-    if not parts:
-        names, parts = law.names[:1], [(np.empty(0), law.quantile(midpoints()))]
+    parts = [(values, part) for values, _, part in law.given_constants(len(midpoints()), STRATA) or ()]
+    names = law.names if parts else law.names[:1]
+    parts = parts or [(np.empty(0), law.quantile(midpoints()))]
     sizes = [run.weights.size // seeds for run in runs]
     random = [law.sample(run.weights.size, seed=d) for run, d in zip(runs, sizes, strict=True)]
     table, independent = (
-        [[_averaged(parts, np.reshape(it[: len(names)], (len(names), seeds, -1)))] for it in values]
-        for values in ([run.values for run in runs], random)
+        [[_averaged(parts, np.reshape(points[: len(names)], (len(names), seeds, -1)))] for points in samples]
+        for samples in ([run.values for run in runs], random)
     )
-    return _told(names, sizes, table, independent_draws=independent)
+    return _table(names, sizes, table, independent_draws=independent)
 
 
 def _averaged(parts: Parts, seen: Any) -> float:
@@ -374,25 +370,24 @@ def _averaged(parts: Parts, seen: Any) -> float:
 
 def distance(parts: Parts, samples: Array, labels: Array) -> float:
     """Return W₂ of a law and a sample, matched within each value of its constants, ``labels``."""
-    total, mass = 0.0, 0.0
+    squares, counts = [], []
     for constants, quantiles in parts:
-        there = np.sort(samples[np.isclose(labels, constants[:, None]).all(axis=0)])
-        if len(there):
-            share = len(there) / len(samples)
-            total += share * float(np.mean((quantiles - there[(midpoints() * len(there)).astype(int)]) ** 2))
-            mass += share
-    return float(np.sqrt(total / mass)) if mass else float("nan")
+        sample = np.sort(samples[np.isclose(labels, constants[:, None]).all(axis=0)])
+        if len(sample):
+            squares.append(np.mean((quantiles - sample[(midpoints() * len(sample)).astype(int)]) ** 2))
+            counts.append(len(sample))
+    return float(np.sqrt(np.average(squares, weights=counts))) if counts else float("nan")
 
 
 def given_constants(values: Array, weights: Array, constants: Array) -> Parts:
     """Return the parts of a weighted law, its quantiles interpolated in normal scores."""
     parts, scores = [], special.ndtri(midpoints())
     for key in np.unique(constants, axis=1).T if len(constants) else np.empty((1, 0)):
-        mine = (constants == key[:, None]).all(axis=0)
-        order = np.argsort(values[mine], kind="stable")
-        mass = weights[mine][order] / weights[mine].sum()
+        own = (constants == key[:, None]).all(axis=0)
+        order = np.argsort(values[own], kind="stable")
+        mass = weights[own][order] / weights[own].sum()
         places = special.ndtri(np.clip(np.cumsum(mass) - mass / 2, 1e-300, 1 - 1e-16))
-        parts.append((key, np.interp(scores, places, values[mine][order])))
+        parts.append((key, np.interp(scores, places, values[own][order])))
     return parts
 
 
@@ -478,19 +473,18 @@ def validate(
         constants = "balanced" if isinstance(read_data(data).law, Normal) else "exact"
     below: Any = None if estimator else _flow_of(model, flow, settings)
     with watching(progress) as report:
-        task = _Task(
-            model, below, settings, d, seeds, seed, rtol, data, constants, step, workers, report, wanted, region, device
-        )
+        runs = {"seed": seed, "data": data, "constants": constants, "step": step, "device": device, "workers": workers}
+        task = _Task(model, below, settings, d, seeds, rtol, runs, report, wanted, region)
         if isinstance(model, System | Flow):
-            made = task.dynamics(at, t_max)
+            validation = task.dynamics(at, t_max)
         elif isinstance(model, FixedPoint):
-            made = task.estimator() if estimator else task.fixed_point(t_max)
+            validation = task.estimator() if estimator else task.fixed_point(t_max)
         else:
-            made = task.rate()
-    made.stats["seconds"] = time.perf_counter() - started
-    for warning in made.warnings:
+            validation = task.rate()
+    validation.stats["seconds"] = time.perf_counter() - started
+    for warning in validation.warnings:
         logger.warning("%s: %s", model.name, warning)
-    return made
+    return validation
 
 
 def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]) -> Flow:
@@ -506,10 +500,10 @@ def _flow_of(model: Model, given: Flow | str | None, settings: Mapping[str, Any]
             f"model `{model.name}` names no microscopic model to compare it with; declare it with flow='its_flow', "
             "or give flow= (--flow); docs/microscopic.md says how a Flow is written, `eqsolve list` shows those there are"
         )
-    found = read_model(name, "flow")
-    if not isinstance(found, Flow):
-        raise UsageError(f"model `{model.name}` names `{found.name}` as its flow, which is a {found.kind}; expected a Flow")
-    return found
+    flow = read_model(name, "flow")
+    if not isinstance(flow, Flow):
+        raise UsageError(f"model `{model.name}` names `{flow.name}` as its flow, which is a {flow.kind}; expected a Flow")
+    return flow
 
 
 @dataclass(frozen=True, eq=False)
@@ -521,16 +515,11 @@ class _Task:
     settings: dict[str, Any]
     d: int | None
     seeds: int
-    seed: int
     rtol: float
-    data: Any
-    constants: str
-    step: float | None
-    workers: int | None
+    runs: dict[str, Any]  # how flows are run: seed, data, constants, step, device, workers
     progress: Any
     wanted: tuple[str, ...] | None
     region: tuple[float, float] | None
-    device: str
 
     def _shared(self) -> dict[str, Any]:
         """Return the settings of the flow: those of the theory, so that defaults cannot differ."""
@@ -560,32 +549,28 @@ class _Task:
             raise UsageError(f"model `{self.model.name}` and flow `{self.flow.name}` have no observable of the same name")
         return both
 
-    def _simulate(self, d: int | None, seeds: int, at: list[float], share: tuple[float, float], keep: bool) -> Any:
-        inner = part_of(self.progress, *share)
-        report = False if inner is None else lambda done, total, _: inner(done, total, f"finite size, d = {d}")
-        return simulate(
-            self.flow, d=d, seeds=seeds, seed=self.seed, at=at, data=self.data, constants=self.constants, step=self.step,
-            device=self.device, workers=self.workers, keep=keep, progress=report, params=self._shared(),
-        )  # fmt: skip
-
     def _two_sizes(self, at: list[float], keep: bool, more: int = 1) -> tuple[Any, Any]:
         """Return runs at size d, and ``more`` times as many at half of it."""
-        fixed = read_data(self.data).matrix is not None
-        size = self.d or (None if fixed else 2000)
-        large = self._simulate(size, self.seeds, at, (0.2, 0.7), keep)
-        half = None if fixed else self._simulate(max(2, large.d // 2), more * self.seeds, at, (0.7, 1.0), keep)
-        return large, half
+        shared, fixed = self._shared(), read_data(self.runs["data"]).matrix is not None
+
+        def run(d: int | None, seeds: int, *share: float) -> Any:
+            inner = part_of(self.progress, *share)
+            report = False if inner is None else lambda done, total, _: inner(done, total, f"finite size, d = {d}")
+            return simulate(self.flow, d=d, seeds=seeds, at=at, keep=keep, progress=report, params=shared, **self.runs)
+
+        large = run(self.d or (None if fixed else 2000), self.seeds, 0.2, 0.7)
+        return large, None if fixed else run(max(2, large.d // 2), more * self.seeds, 0.7, 1.0)
 
     def dynamics(self, at: Any, t_max: float | None) -> Validation:
-        if (step := self.step) is not None and step <= 0:
+        if (step := self.runs["step"]) is not None and step <= 0:
             raise UsageError(f"step= takes a positive number, got {step:g}")
         last = 10.0 if t_max is None else float(t_max)
         times = sorted(at) if at is not None else [0.03 * last, 0.1 * last, 0.3 * last, last]
         times = times if step is None else sorted({round(item / step) * step for item in times})
-        told = part_of(self.progress, 0.0, 0.2) or False
-        theory = solve(self.model, at=times, rtol=self.rtol, step=self.step, seed=self.seed, params=self._own(), progress=told)
-        keep = bool(_lawful(theory, self.flow))
-        large, half = self._two_sizes(times, keep, more=2)
+        how = {"step": step, "seed": self.runs["seed"], "progress": part_of(self.progress, 0.0, 0.2) or False}
+        theory = solve(self.model, at=times, rtol=self.rtol, params=self._own(), **how)
+        variables = _lawful(theory, self.flow)
+        large, half = self._two_sizes(times, bool(variables), more=2)
         sampled = theory.at(large.t)
         compared = {}
         names = self._names([*sampled.data_vars])
@@ -595,7 +580,7 @@ class _Task:
             half_values = None if half is None else half.values[name][:, begin:]
             known = (sampled[name].values[begin:], sampled[f"{name}_error"].values[begin:])
             compared[name] = (*known, large.values[name][:, begin:], half_values)
-        distance = distances(theory, large, half, _lawful(theory, self.flow)) if keep else None
+        distance = distances(theory, large, half, variables) if variables else None
         return self._package(compared, (large.d, large.n, large.data), notes, theory, large.t[begin:], distance)
 
     def fixed_point(self, t_max: float | None) -> Validation:
@@ -614,13 +599,13 @@ class _Task:
                 notes.append(f"`{name}` still changes by {moving:.2g} {span}; take a larger t_max")
             small = None if half is None else half.values[name][:, 1]
             compared[name] = _number(theory, name, moving, runs[:, 1], small)
-        made = self._package(compared, (large.d, large.n, large.data), notes, theory)
+        validation = self._package(compared, (large.d, large.n, large.data), notes, theory)
         names = () if variable is None else theory.law(variable).names
         if not names or not large.snapshots.keys() >= {*names}:
-            return made
+            return validation
         sizes = [large] if half is None else [half, large]
-        kept = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]
-        return self._with_law(made, theory, kept)
+        samples = [Distribution.of_sample(names, [run.coordinates(name, last).ravel() for name in names]) for run in sizes]
+        return self._with_law(validation, theory, samples)
 
     def _with_law(self, made: Validation, theory: Result, runs: list[Distribution]) -> Validation:
         """Return a validation with the law of a variable on both sides; the largest size comes last."""
@@ -632,14 +617,14 @@ class _Task:
         """Compare a fixed point with the estimator it describes, which it declares by ``minimises=``."""
         theory = solve(self.model, params=self.settings)
         binding = bind(self.model, self.settings)
-        d, exact = self.d or 2000, self.constants != "sampled"
-        how: dict[str, Any] = {"seeds": self.seeds, "seed": self.seed, "exact": exact}
+        d = self.d or 2000
+        how: dict[str, Any] = {"seeds": self.seeds, "seed": self.runs["seed"], "exact": self.runs["constants"] != "sampled"}
         (large, law), (half, rough) = (finite_size(binding, d=size, **how) for size in (d, d // 2))
         names = self.wanted or tuple(large)
         demand_known(names, large, f"`{{}}` is no measure of the estimator of `{self.model.name}`")
         compared = {name: _number(theory, name, 0.0, large[name], half[name]) for name in names}
         spec = self.model.minimises  # type: ignore[attr-defined]
-        sizes = (d, round(binding.number(spec.ratio) * d), str(self.data))
+        sizes = (d, round(binding.number(spec.ratio) * d), str(self.runs["data"]))
         made = self._package(compared, sizes, [], theory)
         return self._with_law(made, theory, [rough, law]) if law.names[0] in self.model.variables else made
 
@@ -648,28 +633,28 @@ class _Task:
         name = (self.wanted or ("gamma",))[0]
         demand_known([name], theory.names, f"model `{self.model.name}` has no decay rate `{{}}` to compare")
         d = self.d or 400
-        shared = self._shared()
-        rates = [decay_rates(self.flow, size, self.seeds, self.seed, shared, self.data) for size in (d, d // 2)]
+        shared, seed, data = self._shared(), self.runs["seed"], self.runs["data"]
+        rates = [decay_rates(self.flow, size, self.seeds, seed, shared, data) for size in (d, d // 2)]
         compared = {name: _number(theory, name, 0.0, *rates)}
         n = round(float(bind(self.flow, shared).values[self.flow.ratio]) * d)
-        return self._package(compared, (d, n, str(self.data)), [], theory, order=2 / 3)
+        return self._package(compared, (d, n, str(data)), [], theory, order=2 / 3)
 
     def _package(
         self, compared: dict[str, Any], size: tuple[int, int, str], notes: list[str], theory: Result,
         times: Array | None = None, distance: dict[str, Any] | None = None, order: float = 1.0,
     ) -> Validation:  # fmt: skip
         count = sum(values[0].size for values in compared.values())
-        made = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
+        comparisons = {name: compare(*values, count=count, order=order) for name, values in compared.items()}
         if times is None:  # no other times to say how large a bias is usual: other observables do
-            usual = max((item.relative_bias for item in made.values()), default=0.0)
-            made = {name: compare(*values, count=count, order=order, usual=usual) for name, values in compared.items()}
-        verdicts = [item.verdict for item in made.values()]
+            usual = max((item.relative_bias for item in comparisons.values()), default=0.0)
+            comparisons = {name: compare(*values, count=count, order=order, usual=usual) for name, values in compared.items()}
+        verdicts = [item.verdict for item in comparisons.values()]
         verdict = next((word for word in (DISAGREES, UNDECIDED) if word in verdicts), AGREES)
         spread = {name: values[2] for name, values in compared.items()}
         d, n, data = size
         return Validation(
-            self.model.name, theory.kind, verdict, made, dict(theory.params), d, n, self.seeds, data, theory, times, distance,
-            tuple(dict.fromkeys(notes)), spread,
+            self.model.name, theory.kind, verdict, comparisons, dict(theory.params), d, n, self.seeds, data, theory, times,
+            distance, tuple(dict.fromkeys(notes)), spread,
         )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def test_several_files_are_drawn_over_each_other(
     eqsolve.solve("decay", t_max=3, k=2, rtol=1e-6).save("finer.nc")
     forbid_solving(monkeypatch)
     drawn: list[Any] = []
-    monkeypatch.setattr("eqsolve.plotting.curves.save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("eqsolve.plotting.style.save_figure", lambda figure, path: drawn.append(figure))
 
     def labels(*words: str) -> list[list[str]]:
         assert main(["plot", *words]) == 0

@@ -142,7 +142,7 @@ def test_the_picture_is_a_map_where_one_is_asked_for(folder, capsys, monkeypatch
     text = text.replace("y = function", 'b = param("b", positive=True)\ny = function').replace("k: 1}", "k: 1, b: 1}")
     (folder / "models" / "two.py").write_text(text)
     drawn = []
-    monkeypatch.setattr("eqsolve.plotting.curves.save_figure", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr("eqsolve.plotting.style.save_figure", lambda figure, path: drawn.append(figure))
     grid = ["sweep", "two", "--grid", "k=0.5:2:3:log", "b=1,2,3", "--at", "1", "--plot", "s.png"]
     assert main([*grid, "--map"]) == 0
     assert len(drawn[0].axes) == 4  # two maps and their bars

@@ -52,31 +52,31 @@ def work(progress, longest):
         progress(0.5, 1.0, "")
         time.sleep(0.002)
 
-def describe(state, request, progress):
-    return {**jobs.run_describe(state, request, progress), "finite": True}
+def describe(state, model, request, progress):
+    return {**jobs.run_describe(state, model, request, progress), "finite": True}
 
-def solve(state, request, progress):
+def solve(state, model, request, progress):
     work(progress, 0.04)
     a, last = number(request, "a"), jobs._number(request["t_max"], "t_max")
     t = [last * k / 8 for k in range(9)]
     values = {"height": [a / (1 + a * moment) for moment in t], "area": [(a / (1 + a * moment)) ** 2 for moment in t]}
     errors = {name: [1e-9] * 9 for name in values}
-    about = {"stamp": jobs.about.stamp(state.load()), "status": "ok", "message": "", "solver": "stub", "seconds": 0.01}
+    about = {"status": "ok", "message": "", "solver": "stub", "seconds": 0.01}
     return {**about, "rtol": request["rtol"], "params": {}, "x": "t", "t": t, "values": values, "errors": errors}
 
-def neighbours(state, request, progress):
+def neighbours(state, model, request, progress):
     return {"related": [{"name": "end", "kind": "FixedPoint", "equations": []}]}
 
-def related(state, request, progress):
+def related(state, model, request, progress):
     work(progress, 0.04)
     item = {"name": "end", "kind": "FixedPoint", "status": "ok", "message": "", "values": {"slope": number(request, "a") ** 2}}
-    return {"stamp": jobs.about.stamp(state.load()), "related": [{**item, "errors": {"slope": 1e-9}}]}
+    return {"related": [{**item, "errors": {"slope": 1e-9}}]}
 
-def finite(state, request, progress):
+def finite(state, model, request, progress):
     work(progress, 0.15)
     a, last = number(request, "a"), jobs._number(request["t_max"], "t_max")
     numbers = {"height": [a / (1 + a * last)]}
-    about = {"stamp": jobs.about.stamp(state.load()), "d": int(request["d"]), "n": 7, "notes": []}
+    about = {"d": int(request["d"]), "n": 7, "notes": []}
     about["seeds"] = int(request["seeds"])
     found = {"t": [last], "values": numbers, "errors": {"height": [1e-3]}, "z": {"height": [0.1]}}
     return {**about, **found, "verdict": f"agree at a = {a:g} to t = {last:g}"}

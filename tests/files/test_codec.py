@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from eqsolve.files.checkpoint import Codec, PackingError, TooLargeError
+from eqsolve.files.checkpoint import Codec, PackingError
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +114,3 @@ def test_only_known_classes_are_made() -> None:
     other = packed(Codec([Thing, Word]), Word())
     with pytest.raises(PackingError, match="Word"):
         CODEC.unpack(other)
-
-
-def test_too_much_is_refused() -> None:
-    CODEC.pack(np.zeros(100), limit=800)
-    with pytest.raises(TooLargeError):
-        CODEC.pack(np.zeros(101), limit=800)

@@ -8,7 +8,7 @@ import eqsolve
 from eqsolve import Eq, System, function, param, times
 from eqsolve.cli import main
 from eqsolve.errors import UsageError
-from eqsolve.fitting.fit import Evaluation, Question
+from eqsolve.fitting.question import Evaluation, Question
 
 t = times("t")
 a = param("a", positive=True, default=1)

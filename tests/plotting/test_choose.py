@@ -8,7 +8,8 @@ import pytest
 import xarray as xr
 
 import eqsolve
-from eqsolve.plotting.curves import edges_between, quantiles
+from eqsolve.plotting.curves import quantiles
+from eqsolve.plotting.style import edges_between
 from eqsolve.results.derivatives import is_geometric
 
 

@@ -178,7 +178,7 @@ def test_variants_keep_the_latex_of_observables() -> None:
 def test_a_short_logarithmic_axis_has_plain_numbers() -> None:
     import matplotlib.pyplot as plt
 
-    from eqsolve.plotting.curves import set_scales
+    from eqsolve.plotting.style import set_scales
 
     _, axes = plt.subplots()
     axes.plot([0.1, 0.8], [1e-9, 1.0])

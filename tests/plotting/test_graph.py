@@ -21,8 +21,8 @@ from eqsolve import (
 )
 from eqsolve.language.loading import list_models, load
 from eqsolve.passes.forms.causality import analyse_causality
-from eqsolve.plotting.curves import save_figure
 from eqsolve.plotting.graph import draw_dependencies
+from eqsolve.plotting.style import save_figure
 
 NAMES = [item.name for item in list_models()]
 

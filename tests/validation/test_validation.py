@@ -9,7 +9,7 @@ from sympy import exp, sqrt
 
 import eqsolve
 from eqsolve import Eq, Int, UsageError
-from eqsolve.results.result import Distribution
+from eqsolve.results.distribution import Distribution
 from eqsolve.results.words import percent
 from eqsolve.validation.validate import compare, distance, distances_at_rest, given_constants
 

@@ -30,7 +30,7 @@ from eqsolve.numerics.quadrature import (
     normal_density,
     stacked,
 )
-from eqsolve.results.result import Distribution, Histogram, midpoints, probabilities, shaped
+from eqsolve.results.distribution import Distribution, Histogram, midpoints, probabilities, shaped
 from eqsolve.solvers.fixed_point.newton import ROUGHLY
 
 if TYPE_CHECKING:

@@ -27,7 +27,8 @@ from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, member_names
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, PanelMesh, branches, coarse_mesh, expectations, gradients, stacked
 from eqsolve.results.arrays import LabelledArrays
-from eqsolve.results.result import Distribution, Result
+from eqsolve.results.distribution import Distribution
+from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_a
 from eqsolve.solvers.fixed_point import newton
 from eqsolve.solvers.fixed_point.law import FixedPointLaw

@@ -25,7 +25,8 @@ from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
 from eqsolve.numerics.arrays import EPSILON
 from eqsolve.results.arrays import LabelledArrays
-from eqsolve.results.result import Distribution, Result
+from eqsolve.results.distribution import Distribution
+from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver
 from eqsolve.solvers.fixed_point.law import FixedPointLaw, SolutionSource
 from eqsolve.solvers.fixed_point.precise import refine

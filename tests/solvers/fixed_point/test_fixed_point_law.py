@@ -10,7 +10,7 @@ from sympy import Symbol, sqrt
 
 import eqsolve
 from eqsolve.errors import UsageError
-from eqsolve.results.result import Distribution
+from eqsolve.results.distribution import Distribution
 
 
 @pytest.fixture(scope="module")
