@@ -446,7 +446,7 @@ def follow(
         last = solutions[-1] if solutions and solutions[-1].program is program else None
         start = None if last is None else {item.name: last.values[item.name] for item in last.problem.plan.unknowns}
         try:
-            solution = solve_problem(program, at, start, last)
+            solution = solve_problem(program, at, start)
         except SolverError as error:
             raise SolverError(f"at {parameter} = {place:.6g}: {error}") from None
         searches += start is None

@@ -176,28 +176,49 @@ class Rule:
     ends: Mapping[str, Array] = field(default_factory=dict)
 
 
-class Source(Protocol):
-    """Anything that offers a rule: for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers.
+class Source:
+    """Random variables of a transform: rules for expectations, and where functions of the variables are extreme.
 
-    It may also offer ``first_rule(probe)``, a cheap one to begin with, and ``extremes(function)``, where functions of
-    its variables are smallest and largest over the support of its law, however little weight that has.
+    A subclass offers ``names`` and ``rule``, and overrides what it can say beyond the points of a rule.
     """
 
-    @property
-    def names(self) -> tuple[str, ...]: ...
+    names: tuple[str, ...]
+    has_density: bool = False  # whether rules are good away from the support only, as those of a density are
 
-    def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule: ...
+    def stated_laws(self) -> Mapping[str, Any]:
+        """Return the laws that were given, by the name of their variable, as messages state them."""
+        return {}
+
+    def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
+        """Return a rule for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers."""
+        raise NotImplementedError
+
+    def first_rule(self, probe: Probe) -> Rule:
+        """Return an inexpensive rule to begin with."""
+        return self.rule()
+
+    def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
+        """Return where functions are smallest and largest over the support of the law, however little weight that has."""
+        return {}
+
+    def ladders(self) -> list[dict[str, Array]]:
+        """Return sequences of values that go out to the ends of the support of each variable."""
+        return []
+
+    def tail(self, probe: Probe) -> float:
+        """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
+        return 0.0
 
 
 @dataclass(frozen=True)
-class PointSource:
+class PointSource(Source):
     """Finitely many points with their weights."""
 
     values: Mapping[str, Any]
     weights: Any
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.values)
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
@@ -217,18 +238,28 @@ class HasLaw(Protocol):
 
 
 @dataclass(frozen=True)
-class LawSource:
+class LawSource(Source):
     """Independent random variables with given laws; one of them may have a density, or several with few features."""
 
     laws: Mapping[str, HasLaw]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.laws)
 
+    def stated_laws(self) -> Mapping[str, Any]:
+        return self.laws
+
+    @functools.cached_property
+    def _smooth(self) -> list[str]:
+        return [name for name, law in self.laws.items() if density_parts(law.numeric())]
+
+    @property
+    def has_density(self) -> bool:  # type: ignore[override]
+        return len(self._smooth) == 1
+
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
-        names = list(self.laws)
-        smooth = [name for name in names if density_parts(self.laws[name].numeric())]
+        names, smooth = list(self.laws), self._smooth
         atoms = {name: _atoms(self.laws[name], digits) for name in names}
         if len(smooth) != 1:
             more = {name: _join(atoms[name], _resolved(self.laws[name], None, digits)[:2]) for name in smooth}
@@ -251,7 +282,6 @@ class LawSource:
         )
 
     def ladders(self) -> list[dict[str, Array]]:
-        """Return values that go out to the ends of the support of each variable, with the others at some place of theirs."""
         usual = {name: self._usual(name) for name in self.laws}
         return [
             {key: ladder if key == name else np.full(len(ladder), usual[key]) for key in self.laws}
@@ -267,7 +297,6 @@ class LawSource:
         return float(points[int(np.argmax(weights))])
 
     def tail(self, probe: Probe) -> float:
-        """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
         largest = 0.0
         usual = {name: self._usual(name) for name in self.laws}
         for name, law in self.laws.items():
@@ -282,16 +311,11 @@ class LawSource:
         return largest
 
     def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
-        """Return where functions of the variables are smallest and largest over the whole support.
-
-        One of them may have a density; it is looked at on a grid, and again around the best places,
-        ever closer.
-        """
-        laws = {name: law.numeric() for name, law in self.laws.items()}
-        smooth = [name for name, law in laws.items() if density_parts(law)]
-        if len(smooth) != 1:
+        # one variable may have a density; it is looked at on a grid, and again around the best
+        # places, ever closer
+        if not self.has_density:
             return {}
-        (name,) = smooth
+        (name,), laws = self._smooth, {name: law.numeric() for name, law in self.laws.items()}
         grids = [part.point(np.linspace(float(part.low), float(part.high), 305), np) for part in density_parts(laws[name])]
         places = np.unique(np.concatenate([*grids, *law_ladders(laws[name])]))
         others = {key: [float(value) for value, _ in law.atoms_of()] for key, law in laws.items() if key != name}
@@ -368,7 +392,7 @@ def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:
         return laws.source((*first, *(name for name in names if name not in first)))
     if laws is None:
         return PointSource({}, [1.0])
-    if hasattr(laws, "rule") and hasattr(laws, "names"):
+    if isinstance(laws, Source):
         return laws
     if hasattr(laws, "values") and hasattr(laws, "weights") and hasattr(laws, "names"):
         return PointSource(dict(zip(laws.names, laws.values, strict=True)), laws.weights)

@@ -1,8 +1,8 @@
 """Numerical continuation of a transform along the real axis, from p → +∞ to its first singularity.
 
 Predictor and corrector (Allgower & Georg, Numerical Continuation Methods, 1990,
-doi:10.1007/978-3-642-61257-2). The walk is made with few points of the law first, and confirmed
-with all; expectations are resolved where it ends.
+doi:10.1007/978-3-642-61257-2). Expectations are resolved where
+the walk begins, and where it ends.
 
 The sheet is fixed at the far right, where the transform of an ordinary function stays bounded.
 Steps shrink with the distance to what may come: a branch point, a pole, the edge of a law. A branch
@@ -196,52 +196,17 @@ def _land(
 
 
 def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:
-    """Walk along the real axis, and again with expectations resolved where the walk ended, until nothing moves."""
+    """Walk along the real axis, with the expectations resolved where the walk begins, and where it ends."""
     low = None if region is None else float(region[0])
-    for attempt in range(3):
-        quick = prepared.coarse()
-        if quick is None:
-            break
-        try:
-            track = first_real_singularity(quick, far_right(quick, start), low)
-        except SolverError:
-            break
-        if (found := _with_all_points(prepared, track)) is not None:
-            return found
-        if track.kind not in ("branch point", "edge") or track.p >= 0 or (track.kind == "edge" and attempt):
-            break
-        if not prepared.resolved_near(track.R, track.p, 0.2):  # else the walk is repeated with the points made there
-            # the points of the law were too few there: before the edge of one a branch point may
-            # have been missed
-            inside = (at for at in reversed(track.points) if quick.distance(*at)[0] > 1e-5 * (abs(at[0]) + abs(at[1])))
-            prepared.resolve(*next(inside, track.points[0]))
     begin = far_right(prepared, start)
     prepared.resolve(*begin)
     track = first_real_singularity(prepared, far_right(prepared, begin[0]), low)
     if track.kind != "branch point" or not prepared.transform.randoms:
         return track
-    made = _settled(prepared, track.R, track.p)
-    if made is None:
+    settled = _settled(prepared, track.R, track.p)
+    if settled is None:
         raise SolverError(f"the branch point near p = {track.p:.6g} is lost when the expectations are resolved there")
-    return replace(track, R=made[0], p=made[1])
-
-
-def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
-    """Return a walk made with few points of the law as it is with all of them, with its bracket; None if they differ."""
-    if track.kind != "branch point" or not prepared.same_side(track.points[-1], (track.R, track.p)):
-        return None
-    made = _settled(prepared, track.R, track.p)
-    if made is None or abs(made[1] - track.p) > 5 * CONTROLS.rough * abs(track.p):
-        return None
-    R, p = made
-    some = [*track.points[:-8:3], *track.points[-8:]]
-    values, at = (np.array(column) for column in zip(*some, strict=True))
-    exact, reached, _ = newton(prepared, values, at)  # the same walk, with all points of the law
-    good = np.abs(exact - values) <= 5 * CONTROLS.rough * (np.abs(values - R) + np.abs(exact - R))
-    good &= (at > p) & reached
-    count = len(good) if good.all() else int(np.argmin(good))  # the last steps may differ: R moves as a root of p there
-    points = tuple((float(r), float(q)) for r, q in zip(exact[:count], at, strict=False))
-    return _bracketed(prepared, replace(track, R=R, p=p, points=points), bool(points))
+    return replace(track, R=settled[0], p=settled[1])
 
 
 def _bracketed(prepared: Prepared, track: RealTrack, good: bool) -> RealTrack | None:
@@ -262,8 +227,7 @@ def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | No
     ):
         R, p = float(first[0]), float(first[1])
     for _ in range(6):
-        if not prepared.resolved_near(R, p, CONTROLS.rough):
-            prepared.resolve(R, p)
+        prepared.resolve(R, p)
         made = fold_newton(prepared, R, p)
         if made is None or not np.isfinite(made[1]):
             return None

@@ -68,9 +68,7 @@ class Explicit:
         self._means, self._inner, self._outer = form.means, form.inner, form.outer
         self._weights, self._floats = prepared.rule.weights, prepared.floats
         self._statics: list[Array] = []
-        if form.known is not None:
-            self._statics = [prepared.statics[place] for place in form.known]  # of points that may be merged
-        elif form.means is not None:
+        if form.means is not None:
             self._statics = form.means.static_values(prepared.rule.values, prepared.floats)
         self.points = len(self._weights) if self._means is not None else 0  # of a law, that every value takes
         self.roots = len(self._inner)  # different expressions under roots and logarithms
@@ -496,7 +494,7 @@ def find_singularity(
 
 def _find(prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool) -> Found:
     """Search in the way that fits: a transform that is given explicitly, by a polynomial equation, by another one."""
-    if prepared.transform.is_linear and not prepared.has_density:
+    if prepared.transform.is_linear and not prepared.source.has_density:
         return _find_explicit(prepared, region, start, certify)
     form, certain = prepared.transform.polynomial if not prepared.transform.is_linear else None, True
     rows = None if form is None else form.rows(prepared.floats)
@@ -525,10 +523,10 @@ def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, fl
         return Found(found, False, box, scale)
     if prepared.transform.is_linear:
         box = Region(low - (0.0 if here is None else margin), anchor[1], height)
-        seen = PlaneSearch(Explicit(_for_survey(prepared, track)), box, known=here).run()
+        seen = PlaneSearch(Explicit(prepared), box, known=here).run()
         found += [item for item in seen.candidates if complex(item.p).imag != 0 or here is None]
         return Found(found, seen.clean, box, scale)
-    more, clean = survey(_for_survey(prepared, track), anchor, box, here, margin)
+    more, clean = survey(prepared, anchor, box, here, margin)
     return Found([*found, *(complex_candidate(prepared, anchor, item) for item in more)], clean, box, scale)
 
 
@@ -562,17 +560,6 @@ def _answer(prepared: Prepared, found: Found, precision: int | None, certify: bo
     level = ties(candidates, tolerance)
     return SingularPoint(**vars(best), R_error=R_error, residual=residual, candidates=tuple(candidates), ties=level,
                          certified=found.clean, region=found.region)  # fmt: skip
-
-
-def _for_survey(prepared: Prepared, track: RealTrack) -> Prepared:
-    """Return the transform with few points of the law where these put the singularity in the same place."""
-    quick = prepared.coarse()
-    if quick is None or track.kind == "edge":
-        return quick or prepared
-    if track.kind != "branch point":
-        return prepared
-    made = fold_newton(quick, track.R, track.p)
-    return quick if made is not None and abs(made[1] - track.p) <= 1e-3 * abs(track.p) else prepared
 
 
 # --- Candidates: where a singularity is, of which kind, the decay it means, and how it is known.
@@ -620,7 +607,7 @@ def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: f
     whole = round(order)
     if whole < 1 or abs(order - whole) > CONTROLS.rough:
         fraction = 1 / round(1 / order) if order > 0 and abs(1 / order - round(1 / order)) < CONTROLS.rough else order
-        kind = "edge" if prepared.has_density else "branch point"
+        kind = "edge" if prepared.source.has_density else "branch point"
         return Candidate(at, np.inf, kind, fraction - 1, None, error, words)
     residue, _ = richardson([value * (share * offset) ** whole for value, share in zip(values, (1.0, 0.5, 0.25), strict=True)])
     amplitude = residue / math.factorial(whole - 1)
@@ -688,13 +675,15 @@ def refine(prepared: Prepared, best: Candidate, precision: int) -> Candidate:
 
 
 def _precise_pole(function: Any, p: Any, precision: int) -> Any:
-    for _ in range(100):
-        try:  # Newton's method for 1/R = −h_R/h(0, p), which a numerator that vanishes too does not mislead
+    def inverse(p: Any) -> Any:
+        """Return −1/R = h_R/h(0, p), which a numerator that vanishes too does not mislead."""
+        try:
             d = function(mpmath.mpf(0), p)
-            step = d.h_R * d.h / (d.h_Rp * d.h - d.h_R * d.h_p)
+            return d.h_R / d.h
         except ZeroDivisionError:  # right at the pole
-            return p
-        p -= step
-        if abs(step) <= mpmath.mpf(10) ** -(precision + 5) * (abs(p) + mpmath.mpf(10) ** -precision):
-            return p
-    raise SolverError(f"Newton's method did not reach {precision} digits")
+            return mpmath.mpf(0)
+
+    try:
+        return mpmath.findroot(inverse, p, tol=mpmath.mpf(10) ** (-2 * precision))
+    except ValueError:
+        raise SolverError(f"Newton's method did not reach {precision} digits") from None

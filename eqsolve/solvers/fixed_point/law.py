@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsolve.errors import logger
 from eqsolve.laplace.controls import CONTROLS
-from eqsolve.laplace.expectation import Probe, Rule, extreme_places
+from eqsolve.laplace.expectation import Probe, Rule, Source, extreme_places
 from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
@@ -67,13 +67,14 @@ def _probed(law: FixedPointLaw, probe: Probe) -> VariableEvaluator:
 
 
 @dataclass(frozen=True, eq=False)
-class SolutionSource:
+class SolutionSource(Source):
     """The joint law of some variables of a solved fixed point, as a source of expectations; its points are not used."""
 
     law: FixedPointLaw
     names: tuple[str, ...]
     precise_solution: Any = None
     _first: list[PanelMesh] = field(default_factory=list)  # of the first rule
+    has_density = True
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         if digits is not None:

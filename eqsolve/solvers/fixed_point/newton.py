@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from eqsolve.numerics.secants import linear_solver
 
 _FEW = RULE // 4  # nodes across while a solution is looked for
 ROUGHLY = (1e-3, 1e-6, 1e-9)  # tolerances of its meshes
+NEARLY = 0.05  # relative residuals left near a solution, and its distance from Picard's iterate
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
 _FARTHEST = math.log(sys.float_info.max) / 2  # of a search variable: squares overflow beyond
 
@@ -207,16 +208,12 @@ def newton(
 
 
 def polish(
-    problem: Problem, start: Array, *, mesh: PanelMesh | None = None, like: PanelMesh | None = None,
-    box: list[tuple[float, float]] | None = None,
-) -> Iterate:  # fmt: skip
+    problem: Problem, start: Array, *, like: PanelMesh | None = None, box: list[tuple[float, float]] | None = None
+) -> Iterate:
     """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
 
-    A ``mesh`` that is given is kept; whoever gives it looks at the error. The first one is made from ``like``, if given. A
-    search that leaves ``box`` is given up.
+    The first one is made from ``like``, if given. A search that leaves ``box`` is given up.
     """
-    if mesh is not None:
-        return newton(problem, start, mesh)
     values = np.array(start, dtype=float)
     steps = 0
     for _ in range(6):
@@ -260,6 +257,21 @@ def problem_at(
     own = len(plan.parameters) - len(more) - len(held)
     numbers = (*(values.numbers[name] for name in plan.parameters[:own]), *more, *(end for _, end in held))
     return Problem(plan, numbers, tuple(branches(tuple(laws), laws, RULE)), held=held, dropped=dropped)
+
+
+def finer_rules(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> Iterator[tuple[Problem, PanelMesh]]:
+    """Yield the same problem with a finer quadrature: every panel cut in two; rules with more nodes, twice.
+
+    Across a kink the errors of two rules may agree by chance.
+    """
+    if mesh.lines.exact:
+        yield problem, mesh.moved(problem.integrands(values).kinks(mesh.lines)).halved()
+        return
+    laws = {name: at.laws[name] for name in problem.plan.constants}
+    for more in (1.2, 1.5):
+        parts = tuple(branches(tuple(laws), laws, int(RULE * more)))
+        finer = replace(problem, parts=parts, outer=int(problem.outer * more))
+        yield finer, finer.adapted(values)
 
 
 # --- How a solved fixed point answers to its parameters: implicit differentiation with the symbolic

@@ -25,6 +25,7 @@ from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram, StochasticP
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.gaussian import Level, PointLayout, Points, make_points
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.secants import Secants
@@ -35,20 +36,14 @@ from eqsolve.solvers.paths.follow import Driven, Paths, follow, path_operators, 
 from eqsolve.solvers.paths.modes import Drawn
 from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
-from eqsolve.solvers.stationary.solve import NoStationaryStateError, worst_error
+from eqsolve.solvers.stationary.state import PLAIN, REACH, Means, NoStationaryStateError, StationaryState
 from eqsolve.solvers.tolerance import DEVIATIONS
 
-Means = dict[str, Array]
 _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at the start
 
 
-class BySampling:
-    """What a search by sampling is steered by, beside ``PathsControls``."""
-
-    most = 4 * PathsControls.sets  # ensembles of a group; the spread of the groups is the sampling error
-    reach: float = 30.0  # lags at first, in the time on which paths react: more while correlations fall
-    plain: int = 10  # iterations before Anderson's method, which finds unstable states too
-    tail: float = 0.03  # of a variance, left of it at half of the lags
+MOST = 4 * PathsControls.sets  # ensembles of a group; the spread of the groups is the sampling error
+TOLERANCE = 0.03  # of states, unless another is asked for; and what may be left of a variance at half of the lags
 
 
 @dataclass(frozen=True, eq=False)
@@ -552,17 +547,10 @@ def change_of_targets(paths: Paths, changes: Array, disturbances: Mapping[str, A
 
 
 @dataclass(frozen=True, eq=False)
-class FoundBySampling:
-    """A stationary state: kernels over lags and numbers, each with its error."""
+class SampledState(StationaryState):
+    """A stationary state of sampled paths."""
 
     sets: tuple[MapRoot, ...]
-    curves: Means
-    curve_errors: Means
-    numbers: dict[str, float]
-    number_errors: dict[str, float]
-    still: bool
-    lags: Array
-    residual: float
     rtol: float
 
     def lyapunov(self) -> tuple[float, float]:
@@ -585,7 +573,7 @@ class FoundBySampling:
         return value, error
 
     def gain(self) -> tuple[float, float]:
-        """Return the gain of changes at the longest lags and its error; by one set if small."""
+        # by one set where it is small
         every = [lasting_gain(self.sets[0], 1000)]
         while every[0] > 0.9 and len(every) < len(self.sets):
             every.append(lasting_gain(self._fresh(len(every), self._paths), 1000 + len(every)))
@@ -593,7 +581,6 @@ class FoundBySampling:
         return float(np.mean(every)), float(DEVIATIONS * spread)
 
     def is_balanced(self) -> bool:
-        """Whether a response is the slope of a correlation up to a factor (fluctuation-dissipation), up to sampling."""
         answers = self.sets[0].map.kernels(self.sets[0].means).operators
         for name, fallen in ((name, values[0] - values) for name, values in self.curves.items()):
             for values in (self.curves[other] for other in answers if name not in answers):
@@ -620,13 +607,13 @@ class _SampledSearch:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
         self.options, self.secants, self.moved = options, Secants(16), Means()
 
-    def run(self, steps: int) -> FoundBySampling:
+    def run(self, steps: int) -> SampledState:
         """Return the state, paths followed in so many steps per time on which they react at the start."""
         options, paths, sets = self.options, PathsControls.probe, PathsControls.sets
         begin = float(self.engine.program.start()[0])
         reaction = 1 / options.step if options.step else rate(self.engine, begin, _LEVEL, typical=True)
         step = options.step or 1 / (steps * reaction)
-        reach, tolerance = BySampling.reach / reaction, 1e-2 * options.rtol
+        reach, tolerance = REACH / reaction, 1e-2 * options.rtol
         while True:
             window = Window.make(step, reach, options.step is not None)
             if window.grid.size**2 * paths > PathsControls.small_set_work:  # some seconds for a sweep
@@ -636,9 +623,9 @@ class _SampledSearch:
                 )
             made = Map.make(self.engine, window, paths, 1)
             made.idle = made.find_idle(made.start())
-            begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), BySampling.plain)
+            begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), PLAIN)
             options.report_share(0.2, f"lags up to {reach:.3g}")
-            if self._tail(begun) < BySampling.tail:
+            if self._tail(begun) < TOLERANCE:
                 break
             if options.is_short_of_time():
                 raise NoStationaryStateError(f"the budget ended with lags up to {reach:.3g}, where correlations still fall")
@@ -664,11 +651,11 @@ class _SampledSearch:
                 fine = made.shifted(refine_means(self.engine.program, shift, made.window, coarse.window))
                 solved[place] = solve_map(fine, solved[place].means, self.secants, tolerance)
             found = self._judged(solved)
-            worst = worst_error(found, options)[1]
+            worst = found.worst_error(options)[1]
             logger.info("%d ensembles of %d paths: the error is %.2g of the tolerance", wanted, count, worst)
-            if worst <= 1 or wanted >= BySampling.most or options.is_short_of_time():
+            if worst <= 1 or wanted >= MOST or options.is_short_of_time():
                 return found
-            wanted = min(math.ceil(wanted * min(max(1.3 * worst**2, 2), 8)), BySampling.most)
+            wanted = min(math.ceil(wanted * min(max(1.3 * worst**2, 2), 8)), MOST)
 
     def _tail(self, solved: MapRoot) -> float:
         """Return how far correlations are from their limit at half of the reach."""
@@ -680,7 +667,7 @@ class _SampledSearch:
                 worst = max(worst, abs(float(near)) / (abs(float(values[len(values) // 2])) + 1e-300))
         return worst
 
-    def _judged(self, solved: Sequence[MapRoot]) -> FoundBySampling:
+    def _judged(self, solved: Sequence[MapRoot]) -> SampledState:
         """Return the mean of all sets, extrapolated to vanishing steps, with errors."""
         window = solved[0].map.window
         lags, every = window.step * np.arange(window.reach + 1), [item.map.outputs(item.means) for item in solved]
@@ -703,10 +690,12 @@ class _SampledSearch:
         curves = {name: value for name, value in made.items() if len(value) > 1}
         pairs = [item.means[mean.name] for item in solved for mean in item.map.acting if mean.kind == "two"]
         still = all(np.ptp(values) <= 0.1 * self.options.rtol * np.abs(values).max() for values in pairs)
-        return FoundBySampling(
-            tuple(solved), curves, {name: errors[name] for name in curves}, numbers,
-            {name: float(errors[name][0]) for name in numbers}, still, lags, left / 3, self.options.rtol,
-        )  # fmt: skip
+        grid = PanelGrid.smooth(lags) if self.options.step is None else PanelGrid(lags, 1)
+        curve_errors = {name: errors[name] for name in curves}
+        number_errors = {name: float(errors[name][0]) for name in numbers}
+        return SampledState(
+            curves, curve_errors, numbers, number_errors, still, grid, left / 3, 0.0, tuple(solved), self.options.rtol
+        )
 
 
 def coarsen_means(plan: StochasticProgram, means: Means) -> Means:
@@ -727,7 +716,7 @@ def refine_means(plan: StochasticProgram, means: Means, window: Window, coarse: 
     return made
 
 
-def find_by_sampling(program: StochasticProgram, laws: Mapping[str, Any], options: Options, steps: int = 1) -> FoundBySampling:
+def find_by_sampling(program: StochasticProgram, laws: Mapping[str, Any], options: Options, steps: int = 1) -> SampledState:
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
     if any(item.leading < len(item.noises) for item in program.covariances):
         raise NoStationaryStateError("noises that follow others are not taken")

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsolve.compile.gaussian import GaussianProgram
 from eqsolve.compile.stochastic import MeanProgram
-from eqsolve.errors import SolverError, logger
+from eqsolve.errors import logger
 from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.operators import OperatorGrid
@@ -26,7 +26,7 @@ from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Poin
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import allowance
+from eqsolve.solvers.stationary.state import PLAIN, REACH, Means, NoStationaryStateError, StationaryState
 
 # --- A stationary Gaussian law over lags τ ≥ 0: linear path equations driven by noises of given
 # covariance.
@@ -39,20 +39,6 @@ from eqsolve.solvers.tolerance import allowance
 # and C(0) a Lyapunov equation, in which alone the white noise ξ stands: for τ ≥ 0 everything is
 # smooth. Beyond the last lag Γ is taken to be constant: its limit there is the static part of the
 # fluctuations. In discrete time integrals are sums.
-
-
-class NoStationaryStateError(SolverError):
-    """Says why there is no stationary state, or none that was found."""
-
-
-def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
-    """Return what has the largest error in tolerances, and that."""
-    asked = replace(options, atol=(options.atol or 0.0) + options.rtol * floor)
-    allowed = allowance(np.array([0.0, *found.numbers.values()]), asked)[1:]
-    over = {name: found.number_errors[name] / max(part, 1e-14) for name, part in zip(found.numbers, allowed, strict=True)}
-    for name, values in found.curves.items():
-        over[name] = float(found.curve_errors[name].max()) / max(allowance(values, asked, 1.0).max(), 1e-14)
-    return max(over.items(), key=lambda item: item[1], default=("", 0.0))
 
 
 def step_of(lags: OperatorGrid) -> float | None:
@@ -323,9 +309,6 @@ class LagLaw(GaussianLaw):
             setattr(wide, name, {key: np.repeat(value, len(lagged), axis=0) for key, value in table.items()})
         wide._now, wide._covariances = one._now, {}
         return wide
-
-
-Means = dict[str, Array]
 
 
 @dataclass(frozen=True, eq=False)
@@ -683,29 +666,15 @@ def growth_rate(settled: Settled, still: bool, guess: float | None = None) -> fl
 
 
 @dataclass(frozen=True, eq=False)
-class FoundByLaw:
-    """A stationary state: kernels over lags and numbers, each with its error."""
+class GaussianState(StationaryState):
+    """A stationary state of Gaussian paths."""
 
     settled: Settled
-    curves: dict[str, Array]
-    curve_errors: dict[str, Array]
-    numbers: dict[str, float]
-    number_errors: dict[str, float]
-    still: bool
     other: Settled  # on other lags, by which errors are known
-    floor: float  # what counts as nothing
     stability: float  # of the state in which nothing moves; nan where none was found
 
-    @property
-    def lags(self) -> Array:
-        return self.settled.closure.lags.nodes
-
-    @property
-    def residual(self) -> float:
-        return self.settled.residual
-
     def lyapunov(self) -> tuple[float, float]:
-        """Return the largest exponent and its error, the difference to that on other lags."""
+        # the error is the difference to the exponent on other lags
         value = growth_rate(self.settled, self.still)
         other = growth_rate(self.other, self.still, value)
         return value, abs(value - other) + 1e-12 + 30 * self.residual
@@ -729,9 +698,9 @@ class StationarySearch:
         rule = LineRule().other() if other else LineRule()
         return StationaryMap.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
-    def run(self) -> FoundByLaw:
+    def run(self) -> GaussianState:
         """Return the state, or raise ``NoStationaryStateError``: lags are added until correlations have fallen."""
-        step, fastest, reach, length = self.options.step, self.fastest, 30 / self.slowest, 1.0
+        step, fastest, reach, length = self.options.step, self.fastest, REACH / self.slowest, 1.0
         try:
             settled = self.find_fixed_point()
             if self.stability > 0:
@@ -765,7 +734,7 @@ class StationarySearch:
                 except NoStationaryStateError:
                     settled = self._again(settled, lags) if anew else self._begin(lags)
             found = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
-            worst = worst_error(found, self.options, self.floor)[1]
+            worst = found.worst_error(self.options)[1]
             logger.info("%d lags up to %.4g: the error is %.2g of the tolerance", settled.closure.lags.size, reach, worst)
             if worst <= 1 or step is not None or settled.closure.lags.size > 2000 or self.options.is_short_of_time():
                 break
@@ -798,7 +767,7 @@ class StationarySearch:
 
     def _settle(self, closure: StationaryMap, means: Means) -> Settled:
         self.floor = 1e-6 * max((float(np.abs(value).max()) for value in means.values()), default=1.0) + 1e-300
-        return settle(closure, means, self.floor, self.tolerance, plain=12)
+        return settle(closure, means, self.floor, self.tolerance, plain=PLAIN)
 
     def _again(self, settled: Settled, lags: OperatorGrid, other: bool = False) -> Settled:
         means = carry(settled.means, settled.closure.lags, lags)
@@ -819,7 +788,7 @@ class StationarySearch:
                 moved = max(moved, float(np.abs(values[begin:] - values[-1]).max() / values[0]))
         return moved
 
-    def _judged(self, settled: Settled, lags: OperatorGrid) -> FoundByLaw:
+    def _judged(self, settled: Settled, lags: OperatorGrid) -> GaussianState:
         """Return the state with errors, by the one on other lags."""
         curves, numbers = settled.outputs()
         other = self._again(settled, lags, other=True)
@@ -834,7 +803,10 @@ class StationarySearch:
         number_errors = {name: abs(value - other_numbers[name]) + rest * max(abs(value), self.floor)
                          for name, value in numbers.items()}  # fmt: skip
         still = self._spread(settled) <= 1e-9
-        return FoundByLaw(settled, curves, errors, numbers, number_errors, still, other, self.floor, self.stability)
+        grid = panels or PanelGrid(settled.closure.lags.nodes, 1)
+        return GaussianState(
+            curves, errors, numbers, number_errors, still, grid, settled.residual, self.floor, settled, other, self.stability
+        )
 
     def stability_at_rest(self) -> tuple[float, float]:
         """Return the stability of the state in which nothing moves, and its error."""
