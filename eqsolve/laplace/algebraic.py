@@ -10,6 +10,7 @@ doi:10.1016/S0167-2789(01)00156-7, for the continuation.)
 
 import functools
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,13 +21,15 @@ import mpmath
 import numpy as np
 from sympy import ZZ, I, Poly, Rational, symbols
 
-from eqsolve.laplace.controls import CONTROLS
+from eqsolve.laplace.controls import CONTROLS, GUARD
 from eqsolve.laplace.half_plane import Candidate, Found, Region
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.real_axis import no_bounded_solution
 from eqsolve.numerics.arrays import EPSILON, Array
 
 _P, _R = symbols("p R")
+# of critical points: twice those of floats, for the distance between two of them
+_DIGITS = 2 * sys.float_info.dig + GUARD
 _SLANTS = (0.0, *(sign * 2.0**k for k in range(-3, 2) for sign in (1, -1)))  # of rays, in units of their length
 
 
@@ -128,7 +131,7 @@ class Sheets:
         if critical.is_zero:
             raise ArithmeticError("the polynomial has a factor that does not contain the unknown, or one that is double")
         self.degrees = [len(row) - 1 for row in table]
-        self.points = _roots(_coefficients(critical.sqf_part()), CONTROLS.digits)
+        self.points = _roots(_coefficients(critical.sqf_part()), _DIGITS)
         self.diverging = [_vanishes(table[-1], point) for point in self.points]
         places = np.array([complex(point) for point in self.points] or [0j])
         self.centre = float(np.median(places.real))
@@ -144,7 +147,7 @@ class Sheets:
         here, share = complex(start), 1.0
         values, slopes = self.values(here)
         place = int(np.argmin(np.abs(values - R)))
-        for _ in range(4 * CONTROLS.steps):
+        for _ in range(4 * CONTROLS.pieces):
             if here == end:
                 return complex(values[place])
             gap = float(np.abs(self.q - here).min()) if len(self.q) else 1.0
@@ -327,9 +330,9 @@ def _nearest(guess: complex, found: Array) -> int | None:
 
 
 def _vanishes(a: list[int], point: Any) -> bool:
-    with mpmath.workdps(CONTROLS.digits):
+    with mpmath.workdps(_DIGITS):
         terms = [value * point**power for power, value in enumerate(a)]
-        return bool(abs(sum(terms)) <= mpmath.mpf(10) ** (-CONTROLS.digits // 2) * max(map(abs, terms)))
+        return bool(abs(sum(terms)) <= mpmath.mpf(10) ** (-_DIGITS // 2) * max(map(abs, terms)))
 
 
 def _binary(size: float) -> float:

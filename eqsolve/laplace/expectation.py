@@ -16,7 +16,7 @@ import mpmath
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.laplace.controls import CONTROLS, TINY
+from eqsolve.laplace.controls import CONTROLS, GUARD, TINY
 from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
 from eqsolve.numerics.laws import LaplaceLaw, MarchenkoPasturLaw, MixtureLaw, NormalLaw, NumericLaw, StudentTLaw, UniformLaw
 from eqsolve.numerics.quadrature import LineRule, legendre, panel_nodes, precise_legendre
@@ -126,7 +126,7 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
         done.append(left[~rough])
         if not rough.any():
             break
-        if sum(map(len, done)) + 2 * rough.sum() > CONTROLS.panels:  # an integrand with a pole on the support
+        if sum(map(len, done)) + 2 * rough.sum() > CONTROLS.pieces:  # an integrand with a pole on the support
             done.append(left[rough])
             break
         left, right = (np.concatenate([left[rough], middle[rough]]), np.concatenate([middle[rough], right[rough]]))
@@ -336,8 +336,8 @@ def _atoms(law: HasLaw, digits: int | None) -> tuple[Array, Array]:
     if digits is None:
         table = np.array(law.numeric().atoms_of(), dtype=float).reshape(-1, 2)
         return table[:, 0], table[:, 1]
-    with mpmath.workdps(digits + 15):
-        pairs = law.numeric(digits + 15).atoms_of()
+    with mpmath.workdps(digits + GUARD):
+        pairs = law.numeric(digits + GUARD).atoms_of()
         return _exact([value for value, _ in pairs]), _exact([share for _, share in pairs])
 
 
@@ -357,8 +357,8 @@ def _resolved(
     parts = density_parts(law.numeric(), digits)
     precise: list[Any] = [None] * len(parts)
     if digits is not None:
-        with mpmath.workdps(digits + 15):
-            precise = density_parts(law.numeric(digits + 15), digits)
+        with mpmath.workdps(digits + GUARD):
+            precise = density_parts(law.numeric(digits + GUARD), digits)
     for part, twin in zip(parts, precise, strict=True):
 
         def integrands(y: Array, part: DensityPart = part) -> Array:
@@ -375,7 +375,7 @@ def _resolved(
             (y,), (weights,) = panel_nodes(edges[None], LineRule.nodes)
             found.append((part.point(y, np), part.mass * weights * part.density(y, np)))
         else:
-            with mpmath.workdps(digits + 15):  # as many nodes as the digits need
+            with mpmath.workdps(digits + GUARD):  # as many nodes as the digits need
                 ends = [mpmath.mpf(end) for end in (twin.low, *edges[1:-1].tolist(), twin.high)]
                 panels = itertools.product(pairwise(ends), precise_legendre(int(1.5 * digits) + 10, digits + 25))
                 rule = [(a + (b - a) * (node + 1) / 2, (b - a) / 2 * weight) for (a, b), (node, weight) in panels]

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsolve.compile.singularity import Denominator, ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.laplace.controls import CONTROLS, TINY
+from eqsolve.laplace.controls import CONTROLS, GUARD, TINY
 from eqsolve.laplace.expectation import Rule, Source
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, richardson
 
@@ -167,7 +167,7 @@ class Prepared:
         bundle = self.transform.bundle
         numbers = self.exact()
         rule = self.precise_rule(digits)
-        with mpmath.workdps(digits + 15):
+        with mpmath.workdps(digits + GUARD):
             statics = bundle.static_values(rule.values, numbers, "mpmath")
 
         def function(R: Any, p: Any) -> Derivatives:
@@ -352,7 +352,7 @@ def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any) -> Any:
     done, step = 0.0, 1.0
     whole = complex(end) - p
     d = prepared(R, p)
-    for _ in range(CONTROLS.steps):
+    for _ in range(CONTROLS.pieces):
         move = whole * min(step, 1.0 - done)
         guess = R + d.slope * move
         new, good, _ = newton(prepared, guess, p + move)

@@ -59,8 +59,8 @@ def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: 
     low = -4 * scale if low is None else low
     largest, points = abs(R), [(R, p)]
     last: dict[str, float] = {}
-    resolved, first, edges = np.inf, 0.0, [np.inf]
-    for _ in range(CONTROLS.steps):
+    resolved, edges = np.inf, [np.inf]
+    for _ in range(CONTROLS.pieces):
         d = prepared(R, p)
         F, slope = d.h_R, d.slope
         largest = max(largest, abs(R))
@@ -72,12 +72,6 @@ def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: 
             R, resolved = float(newton(prepared, R, p)[0]), near
             continue
         lengths = [_ratio(F, d.fold_slope), _ratio(largest, slope), near / closing if closing > 0 else np.inf]
-        first = F if len(points) == 1 else first
-        if abs(F) < 1e-2 * abs(first) and (crossed := _cross(prepared, d, R, p, scale)) is not None:
-            R, p = crossed
-            last = {}
-            points.append((R, p))
-            continue
         guesses = _guesses(prepared, d, R, p)
         for kind, at in guesses.items():
             steady = kind in last and abs(last[kind] - at) < CONTROLS.length * (p - at)
@@ -121,17 +115,6 @@ def _powers(prepared: Prepared, R: float, p: float) -> tuple[float, float]:
 
 def _ratio(top: float, bottom: float) -> float:
     return abs(top / bottom) if bottom != 0 else np.inf
-
-
-def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tuple[float, float] | None:
-    """Step over a point where another sheet crosses: h_R and h_p vanish together there, and dR/dp stays finite."""
-    length = d.h_R / d.fold_slope if d.fold_slope != 0 else np.inf
-    along = d.h_pp + d.h_Rp * d.slope
-    if prepared.transform.is_linear or not 0 < length < 0.1 * scale or along == 0:
-        return None
-    if abs(d.h_p / along - length) > 0.02 * length:
-        return None
-    return float(newton(prepared, R - 2 * length * d.slope, p - 2 * length)[0]), float(p - 2 * length)
 
 
 def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
@@ -220,11 +203,8 @@ def _bracketed(prepared: Prepared, track: RealTrack, good: bool) -> RealTrack | 
 def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:
     """Resolve the expectations at a branch point until it no longer moves."""
     first = fold_newton(prepared, R, p)
-    if (
-        first is not None
-        and abs(first[1] - p) <= 5 * CONTROLS.rough * abs(p)
-        and prepared.same_side((R, p), (first[0], first[1]))
-    ):
+    near = first is not None and abs(first[1] - p) <= 5 * CONTROLS.rough * abs(p)
+    if first is not None and near and prepared.same_side((R, p), (first[0], first[1])):
         R, p = float(first[0]), float(first[1])
     for _ in range(6):
         prepared.resolve(R, p)

@@ -101,7 +101,7 @@ class SolutionSource(Source):
         lines = self.law.lines(self.names, None if len(self.names) == 1 else 64)
         known = (self._first or [self.law.solution.point.mesh])[-1]
         like = None if known.lines.turned or lines.turned else known
-        mesh = adapt(integrands, lines, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.panels)
+        mesh = adapt(integrands, lines, tolerance=tolerance, rounds=40, like=like, most=CONTROLS.pieces)
         return self._at(integrands, lines, mesh.nodes()), mesh
 
     def _at(self, integrands: Evaluator, lines: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:

@@ -15,6 +15,7 @@ import numpy as np
 from mpmath import mp, mpf, nstr
 
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.laplace.controls import GUARD
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import (
     Evaluator,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from eqsolve.compile.fixed_point import FixedPointPlan
     from eqsolve.results.result import Result
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
-
-GUARD = 12
 
 
 @dataclass(frozen=True, repr=False, eq=False)

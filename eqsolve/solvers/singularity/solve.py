@@ -20,6 +20,7 @@ from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.singularity import RatePlan, SingularityProgram
 from eqsolve.errors import ModelError, ParameterError, SolverError, UsageError, did_you_mean
+from eqsolve.laplace.controls import GUARD
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
@@ -217,7 +218,7 @@ def _observables(
         known = fixed_point.values
         noise = max((abs(error / known[name]) for name, error in fixed_point.errors.items() if known[name]), default=0.0)
     if precision is not None and point.kind == "branch point":
-        with mpmath.workdps(precision + 15):
+        with mpmath.workdps(precision + GUARD):
             numbers, rule = prepared.exact(), prepared.precise_rule(precision)
             statics = plan.observables.static_values(rule.values, numbers, "mpmath")
             found = plan.observables.evaluate_precise(R, p, numbers, statics, rule.weights)
