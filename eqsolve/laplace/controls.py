@@ -23,7 +23,7 @@ class Controls:
     enough: float = math.sqrt(EPSILON)  # the last step: the error is its square
     rough: float = enough**0.25  # 0.01, a small change; what is only passed is known to its square
     close: float = ROUNDING / rough  # a place that is known: rounding of h by how steep it is there
-    pieces: int = 800  # of a line at most: steps along it, panels of a density on it
+    pieces: int = 400  # of a line at most: steps along it, panels of a density on it
     stride: float = rough**-0.5  # factor of p in one step while R is a power of it, to ``rough`` over two of them
     length: float = 0.3  # of a step, and the error of a predicted value: at 1/2 the other sheet is as near
     work: int = 120_000  # points of all meshes, or squares of the plane, with few points of the law

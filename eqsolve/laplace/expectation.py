@@ -135,33 +135,33 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
 
 def law_ladders(law: NumericLaw) -> list[Array]:
     """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and finite ends from inside."""
-    made = []
+    ladders = []
     for part in density_parts(law):
         low, high = (float(end) for end in part.support)
         for end, sign in ((low, -1.0), (high, 1.0)):
-            made.append(sign * _STEPS if np.isinf(end) else end - sign / _STEPS)
-        made += [sign / _STEPS for sign in (1.0, -1.0)]
-        made = [ladder[(ladder >= low) & (ladder <= high)] for ladder in made[-4:]] + made[:-4]
-    return [ladder for ladder in made if len(ladder) > 20]
+            ladders.append(sign * _STEPS if np.isinf(end) else end - sign / _STEPS)
+        ladders += [sign / _STEPS for sign in (1.0, -1.0)]
+        ladders = [ladder[(ladder >= low) & (ladder <= high)] for ladder in ladders[-4:]] + ladders[:-4]
+    return [ladder for ladder in ladders if len(ladder) > 20]
 
 
 @np.errstate(all="ignore")
 def extreme_places(look: Callable[[Array], tuple[list[Array], Array]], places: Array) -> list[float]:
     """Return the values at which each column is smallest, and largest."""
-    made = []
+    values = []
     for k, column in enumerate(look(places)[0]):
         for sign in (1.0, -1.0):
             place = int(np.argmin(np.where(np.isfinite(column), sign * column, np.inf)))
             low, high = places[max(place - 1, 0)], places[min(place + 1, len(places) - 1)]
             centre = places[place]
             for _ in range(7):  # thirty times closer each time
-                near = np.append(np.linspace(low, high, 65), centre)
-                tried = look(near)[0][k]
-                centre = near[int(np.argmin(np.where(np.isfinite(tried), sign * tried, np.inf)))]
+                grid = np.append(np.linspace(low, high, 65), centre)
+                on_grid = look(grid)[0][k]
+                centre = grid[int(np.argmin(np.where(np.isfinite(on_grid), sign * on_grid, np.inf)))]
                 width = (high - low) / 30
                 low, high = max(centre - width, places[0]), min(centre + width, places[-1])
-            made.append(float(look(np.array([centre]))[1][0]))
-    return made
+            values.append(float(look(np.array([centre]))[1][0]))
+    return values
 
 
 Probe = Callable[[Mapping[str, Array]], Array]
@@ -192,10 +192,6 @@ class Source:
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
         """Return a rule for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers."""
         raise NotImplementedError
-
-    def first_rule(self, probe: Probe) -> Rule:
-        """Return an inexpensive rule to begin with."""
-        return self.rule()
 
     def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
         """Return where functions are smallest and largest over the support of the law, however little weight that has."""
@@ -353,7 +349,7 @@ def _product(tables: Mapping[str, tuple[Array, Array]]) -> Rule:
 def _resolved(
     law: HasLaw, probe: Probe | None, digits: int | None, name: str = "", fixed: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array, Array]:
-    found, corners = [], []
+    rules, corners = [], []
     parts = density_parts(law.numeric(), digits)
     precise: list[Any] = [None] * len(parts)
     if digits is not None:
@@ -373,7 +369,7 @@ def _resolved(
         corners.append(part.point(edges, np))
         if digits is None:
             (y,), (weights,) = panel_nodes(edges[None], LineRule.nodes)
-            found.append((part.point(y, np), part.mass * weights * part.density(y, np)))
+            rules.append((part.point(y, np), part.mass * weights * part.density(y, np)))
         else:
             with mpmath.workdps(digits + GUARD):  # as many nodes as the digits need
                 ends = [mpmath.mpf(end) for end in (twin.low, *edges[1:-1].tolist(), twin.high)]
@@ -381,8 +377,8 @@ def _resolved(
                 rule = [(a + (b - a) * (node + 1) / 2, (b - a) / 2 * weight) for (a, b), (node, weight) in panels]
                 masses = [twin.mass * mass * twin.density(y, mpmath) for y, mass in rule]
                 points = [twin.point(y, mpmath) for y, _ in rule]
-            found.append((np.array(points, dtype=object), np.array(masses, dtype=object)))
-    return (*functools.reduce(_join, found), np.concatenate(corners))
+            rules.append((np.array(points, dtype=object), np.array(masses, dtype=object)))
+    return (*functools.reduce(_join, rules), np.concatenate(corners))
 
 
 def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:

@@ -68,19 +68,19 @@ class Explicit:
         flat = p.reshape(-1)
         given: list[Any] = list(self._floats)
         if self._means is not None:
-            made = self._means.evaluate(np.zeros_like(flat), flat, self._floats, self._statics, self._weights)
-            given += [np.broadcast_to(mean, flat.shape).reshape(p.shape) for mean in made]
-        found = []
+            means = self._means.evaluate(np.zeros_like(flat), flat, self._floats, self._statics, self._weights)
+            given += [np.broadcast_to(mean, flat.shape).reshape(p.shape) for mean in means]
+        insides_found = []
         for function in self._inner:
             inside = np.broadcast_to(np.asarray(function(p, *given)[0], dtype=complex), p.shape)
-            found.append(inside)
+            insides_found.append(inside)
             angle = np.angle(inside)
             if p.shape[-1] == POINTS:
                 along = np.unwrap(angle, axis=-1)
                 angle = along - (along - angle)[..., _START, None]
             given.append(np.log(np.abs(inside)) + 1j * angle)
         if insides:
-            return np.array(found)
+            return np.array(insides_found)
         a, b = self._outer(p, *given)
         return np.broadcast_to(np.asarray(-b / a, dtype=complex), p.shape)
 
@@ -125,8 +125,8 @@ class Explicit:
             return complex(self(np.array([p]), insides=True)[index][0])
 
         for function in (inside, lambda p: 1 / (inside(p) or TINY)):  # by the secant method
-            at, found = newton(function, p, x1=p + 0.1 * reach, tol=EPSILON * abs(p), full_output=True, disp=False)
-            if found.converged and abs(at - p) <= 4 * reach and abs(function(at)) <= 1e-6 * abs(function(p + reach)):
+            at, result = newton(function, p, x1=p + 0.1 * reach, tol=EPSILON * abs(p), full_output=True, disp=False)
+            if result.converged and abs(at - p) <= 4 * reach and abs(function(at)) <= 1e-6 * abs(function(p + reach)):
                 return complex(at)
         return None
 
@@ -147,7 +147,7 @@ def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]
 
 def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]) -> Pole | None:
     """Return the pole near a point, alone within a radius, with its order and coefficients; None if it is none."""
-    found = []
+    estimates = []
     for halving in range(CONTROLS.rounds):  # poles that are close to each other look like one from afar
         r = radius / 2**halving
         for _ in range(6 if halving < 3 else 2):
@@ -170,13 +170,13 @@ def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]
             break
         if sizes[order + 1 :].max() > 1e-6 * sizes.max() + _START * noise * np.abs(values).max():
             return None
-        found.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
+        estimates.append((p, order, [complex(modes[k] * r ** (k + 1)) for k in range(order)]))
         if halving >= 3 and r <= 1e-5 * abs(p):
             break
-    place, order, parts = found[1]
-    if any(item[1] != order for item in found):
+    place, order, parts = estimates[1]
+    if any(estimate[1] != order for estimate in estimates):
         return None
-    error = 4 * abs(found[1][0] - found[0][0]) + abs(found[2][0] - found[1][0]) + 2 * EPSILON * abs(place)
+    error = 4 * abs(estimates[1][0] - estimates[0][0]) + abs(estimates[2][0] - estimates[1][0]) + 2 * EPSILON * abs(place)
     return Pole(place, tuple(parts), float(error))
 
 
@@ -279,14 +279,14 @@ class PlaneSearch:
             centres = centres.real + 0j
         radii = 0.75 * sides
         _, modes, singular, _ = self.function.around(centres, radii, self.poles)
-        left = []
+        remaining = []
         before = len(self.poles)
         for k in np.flatnonzero(singular):
             if len(self.poles) > before + 3:  # look again with these taken out
-                left.append(batch[k : k + 1])
+                remaining.append(batch[k : k + 1])
                 continue
             if self._take_poles(modes[k], complex(centres[k]), float(radii[k])):
-                left.append(batch[k : k + 1])
+                remaining.append(batch[k : k + 1])
             elif sides[k] <= self._smallest(centres[k]):
                 centre, side = complex(centres[k]), float(sides[k])  # known by its place alone
                 if not any(abs(centre - at) <= 10 * side for at, *_ in self.branches):
@@ -297,8 +297,8 @@ class PlaneSearch:
                     self._take_branch(complex(centres[k]), float(sides[k]))
                 x, y, side = batch[k]
                 half = side / 2
-                left.append(np.array([(x + i * half, y + j * half, half) for i in (1, 0) for j in (0, 1)]))
-        return np.concatenate(left) if left else batch[:0]
+                remaining.append(np.array([(x + i * half, y + j * half, half) for i in (1, 0) for j in (0, 1)]))
+        return np.concatenate(remaining) if remaining else batch[:0]
 
     def _take_poles(self, modes: Array, centre: complex, radius: float) -> bool:
         places = [p for p in poles_inside(modes, centre, radius) if p.real > self._stop()]  # the others do not matter
@@ -313,8 +313,9 @@ class PlaneSearch:
                 if abs(at - pole.p) <= 1e-6 * radius:
                     break
             else:
-                made = refine_pole(self.function, at, min([0.2 * radius, *(0.4 * d for d in others if d > 0)]), self.poles)
-                taken |= made is not None and self._add(made, radius)
+                radius_alone = min([0.2 * radius, *(0.4 * d for d in others if d > 0)])
+                pole_there = refine_pole(self.function, at, radius_alone, self.poles)
+                taken |= pole_there is not None and self._add(pole_there, radius)
         return taken
 
     def _add(self, pole: Pole, radius: float) -> bool:
@@ -324,7 +325,7 @@ class PlaneSearch:
             pole = Pole(complex(at.real), tuple(complex(part.real) for part in pole.parts), pole.error)
         elif at.imag < 0:
             pole = Pole(at.conjugate(), tuple(part.conjugate() for part in pole.parts), pole.error)
-        if any(abs(pole.p - item.p) <= 1e-9 * (radius + abs(pole.p)) for item in self.poles):
+        if any(abs(pole.p - other.p) <= 1e-9 * (radius + abs(pole.p)) for other in self.poles):
             return False
         self.poles.append(pole)
         return True
@@ -348,32 +349,32 @@ class PlaneSearch:
         return 1e-2 * min([side, *others])
 
     def _candidates(self) -> list[Candidate]:
-        made = []
+        candidates = []
         words = "{} around it shows it, and the squares to its right, each with a circle around it, hold none"
         for pole in self.poles:
             if self._counts(pole.p):
                 order = len(pole.parts)
                 amplitude = pole.parts[-1] / math.factorial(order - 1)
                 real = pole.p.imag == 0
-                made.append(Candidate(
+                candidates.append(Candidate(
                     pole.p.real if real else pole.p, np.inf, "pole", float(order - 1), amplitude.real if real else amplitude,
                     pole.error, words.format("a circle"),
                 ))  # fmt: skip
         for at, error, side in self.branches:
             if at == self.known or not self._counts(at):
                 continue
-            found = branch_power(self.function, at, self._alone(at, side), self.poles)
-            power, factor = found if found is not None else (None, None)
+            power_and_factor = branch_power(self.function, at, self._alone(at, side), self.poles)
+            power, factor = power_and_factor if power_and_factor is not None else (None, None)
             value = complex(np.inf)
             if power is not None and power > 0:
                 value = complex(self.function(np.array([at + 1e-14 * (abs(at) + side)]))[0])
             real = at.imag == 0
-            made.append(Candidate(
+            candidates.append(Candidate(
                 at.real if real else at, value.real if real or np.isinf(value) else value,
-                "branch point" if found is not None else "singularity", None if power is None else -1.0 - power,
+                "branch point" if power_and_factor is not None else "singularity", None if power is None else -1.0 - power,
                 factor.real if real and factor is not None else factor, error, words.format("a way"),
             ))  # fmt: skip
-        return made
+        return candidates
 
 
 def search_explicit(prepared: Prepared, region: tuple[float, float] | None, start: float | None, certify: bool) -> Found:
@@ -381,5 +382,5 @@ def search_explicit(prepared: Prepared, region: tuple[float, float] | None, star
     function = Explicit(prepared)
     high = function.reach(far_right(prepared, start)[1])
     low, height = (-4 * high, 3 * high) if region is None else (float(region[0]), float(region[1]))
-    found = PlaneSearch(function, Region(low, max(high, low + height), height), axis_only=not certify).run()
-    return replace(found, clean=found.clean and certify, scale=high)
+    result = PlaneSearch(function, Region(low, max(high, low + height), height), axis_only=not certify).run()
+    return replace(result, clean=result.clean and certify, scale=high)

@@ -72,14 +72,7 @@ class Prepared:
         # points of a rule stay away from where a law has nearly no weight, but a transform is singular
         # where a denominator vanishes there all the same
         self._extremes = {} if self._distances is None else source.extremes(self._distance_statics)
-        self.use(source.first_rule(self._outline))
-
-    def _outline(self, values: Mapping[str, Array]) -> Array:
-        """Return what points to begin with must resolve: the random parts of the transform and one over them."""
-        size = len(next(iter(values.values())))
-        columns = self.transform.bundle.static_values(values, self.floats)
-        with np.errstate(all="ignore"):
-            return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
+        self.use(source.rule())
 
     @np.errstate(all="ignore")
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
@@ -138,21 +131,21 @@ class Prepared:
 
     def distance(self, R: float, p: float) -> tuple[float, float, float]:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
-        best, step = (np.inf, 0.0, 0.0), 1e-6
+        smallest, step = (np.inf, 0.0, 0.0), 1e-6
         if self._distances is None:
-            return best
+            return smallest
         columns, (inner, _) = self._distance_columns, self._distances.functions("numpy")
         for index, values in enumerate(inner(R, p, *self.floats, *columns)):
             table = np.abs(np.atleast_1d(values))
             place = int(np.argmin(table))
             here = float(table[place])
-            if here < best[0]:
+            if here < smallest[0]:
                 at, slopes = [column[place] for column in columns], []
                 for dR, dp in ((step * (abs(R) + TINY), 0.0), (0.0, step * (abs(p) + TINY))):
                     moved = inner(R + dR, p + dp, *self.floats, *at)[index]
                     slopes.append((float(np.abs(moved)) - here) / (dR + dp))
-                best = (here, slopes[0], slopes[1])
-        return best
+                smallest = (here, slopes[0], slopes[1])
+        return smallest
 
     def same_side(self, first: tuple[float, float], second: tuple[float, float]) -> bool:
         """Whether no random denominator changes its sign between two points."""
@@ -198,8 +191,8 @@ def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
             else:
                 sign = np.sign(inner(R, _FAR, *prepared.floats, *usual)[index])[-1]
                 steps = range(len(columns[0]))
-                there = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in steps]
-                signs = [row * np.ones_like(_FAR) for row in there]
+                values_at = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in steps]
+                signs = [row * np.ones_like(_FAR) for row in values_at]
                 roots = np.array([np.max(_FAR[(row != sign) & (row != 0)], initial=0.0) for row in signs])
             if _without_bound(roots):
                 raise SolverError(_words(prepared, denominator))
@@ -210,15 +203,15 @@ def _rightmost_roots(coefficients: Array) -> Array:
     if len(coefficients) == 2:
         slope, constant = coefficients
         return np.where(np.isfinite(slope) & np.isfinite(constant), -constant / slope, np.nan)
-    made = []
+    parts = []
     for column in coefficients.T:
         size = np.abs(column).max()
         if not np.isfinite(size) or size == 0:
-            made.append(np.nan)
+            parts.append(np.nan)
             continue
         roots = np.roots(column / size)
-        made.append(float(roots.real.max()) if len(roots) else -np.inf)
-    return np.array(made)
+        parts.append(float(roots.real.max()) if len(roots) else -np.inf)
+    return np.array(parts)
 
 
 def _without_bound(roots: Array) -> bool:

@@ -59,7 +59,7 @@ def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: 
     low = -4 * scale if low is None else low
     largest, points = abs(R), [(R, p)]
     last: dict[str, float] = {}
-    resolved, edges = np.inf, [np.inf]
+    resolved, first, edges = np.inf, 0.0, [np.inf]
     for _ in range(CONTROLS.pieces):
         d = prepared(R, p)
         F, slope = d.h_R, d.slope
@@ -72,11 +72,17 @@ def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: 
             R, resolved = float(newton(prepared, R, p)[0]), near
             continue
         lengths = [_ratio(F, d.fold_slope), _ratio(largest, slope), near / closing if closing > 0 else np.inf]
+        first = F if len(points) == 1 else first
+        if abs(F) < 1e-2 * abs(first) and (crossed := _cross(prepared, d, R, p, scale)) is not None:
+            R, p = crossed
+            last = {}
+            points.append((R, p))
+            continue
         guesses = _guesses(prepared, d, R, p)
         for kind, at in guesses.items():
             steady = kind in last and abs(last[kind] - at) < CONTROLS.length * (p - at)
-            if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
-                return found
+            if steady and (track := _land(prepared, kind, R, p, at, scale, points)) is not None:
+                return track
         last = guesses
         if near < CONTROLS.close * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
             moved = 3 * abs(p - lengths[2] - edges[-1])
@@ -117,14 +123,25 @@ def _ratio(top: float, bottom: float) -> float:
     return abs(top / bottom) if bottom != 0 else np.inf
 
 
+def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tuple[float, float] | None:
+    """Step over a point where another sheet crosses: h_R and h_p vanish together there, and dR/dp stays finite."""
+    length = d.h_R / d.fold_slope if d.fold_slope != 0 else np.inf
+    along = d.h_pp + d.h_Rp * d.slope
+    if prepared.transform.is_linear or not 0 < length < 0.1 * scale or along == 0:
+        return None
+    if abs(d.h_p / along - length) > 0.02 * length:
+        return None
+    return float(newton(prepared, R - 2 * length * d.slope, p - 2 * length)[0]), float(p - 2 * length)
+
+
 def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
     """Return the places to the left that the local behaviour points to, by kind of singularity."""
-    found = {}
+    guesses = {}
     if d.fold_slope != 0 and not prepared.transform.is_linear:
-        found["branch point"] = p - 0.5 * d.h_R / d.fold_slope
+        guesses["branch point"] = p - 0.5 * d.h_R / d.fold_slope
     if d.slope != 0:
-        found["pole"] = p + R / d.slope
-    return {kind: float(at) for kind, at in found.items() if at < p}
+        guesses["pole"] = p + R / d.slope
+    return {kind: float(at) for kind, at in guesses.items() if at < p}
 
 
 def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tuple[float, float]:
@@ -148,10 +165,10 @@ def _land(
 ) -> RealTrack | None:
     if kind == "branch point":
         d = prepared(R, p)
-        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at)
-        if found is None:
+        fold = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at)
+        if fold is None:
             return None
-        R_c, p_c = float(found[0]), float(found[1])
+        R_c, p_c = float(fold[0]), float(fold[1])
         if not (p_c < p and abs(p_c - at) < 2 * (p - at)):
             return None
         d = prepared(R_c, p_c)  # |R − R_c| at this distance from a square-root branch point
@@ -162,10 +179,10 @@ def _land(
     # the point where 1/R vanishes, once the curve is on its way there
     if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
         return None
-    made = pole_limit(prepared, R, p, at)
-    if made is None or made[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(made[0])) or made[0] > p:
+    limit = pole_limit(prepared, R, p, at)
+    if limit is None or limit[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(limit[0])) or limit[0] > p:
         return None
-    place = float(made[0])
+    place = float(limit[0])
     if prepared.transform.is_linear:
         if not prepared.same_side((R, p), (R, place)):  # behind the edge of a law
             return None
@@ -208,11 +225,11 @@ def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | No
         R, p = float(first[0]), float(first[1])
     for _ in range(6):
         prepared.resolve(R, p)
-        made = fold_newton(prepared, R, p)
-        if made is None or not np.isfinite(made[1]):
+        fold = fold_newton(prepared, R, p)
+        if fold is None or not np.isfinite(fold[1]):
             return None
-        moved = abs(made[1] - p) + abs(made[0] - R)
-        R, p = float(made[0]), float(made[1])
+        moved = abs(fold[1] - p) + abs(fold[0] - R)
+        R, p = float(fold[0]), float(fold[1])
         if moved <= CONTROLS.rough * min(abs(p), prepared.distance(R, p)[0]):  # the rule was made for a point as near as this
             break
     return R, p

@@ -150,46 +150,49 @@ def _find(prepared: Prepared, region: tuple[float, float] | None, start: float |
 def _find_implicit(prepared: Prepared, track: RealTrack, region: tuple[float, float] | None, certify: bool) -> Found:
     """Add to what was met on the real axis what a search of the half plane to its right shows."""
     refuse_divergent(prepared, track.points)
-    anchor, scale, here = track.points[0], track.scale, track.p if track.kind else None
+    anchor, scale, singular_point = track.points[0], track.scale, track.p if track.kind else None
     low, height = track.p, 3 * scale if region is None else float(region[1])
     margin = 1e-3 * scale
-    if here is not None:
-        margin = max(1e-2 * abs(here), 1e-6 * scale if abs(here) > 1e-9 * scale else margin)
+    if singular_point is not None:
+        margin = max(1e-2 * abs(singular_point), 1e-6 * scale if abs(singular_point) > 1e-9 * scale else margin)
     elif region is not None:
         low = float(region[0])
-    box = Region(low, anchor[1], height)
-    found = [] if here is None else [real_candidate(prepared, track)]
+    searched = Region(low, anchor[1], height)
+    candidates = [] if singular_point is None else [real_candidate(prepared, track)]
     if not certify:
-        return Found(found, False, box, scale)
+        return Found(candidates, False, searched, scale)
     if prepared.transform.is_linear:
-        box = Region(low - (0.0 if here is None else margin), anchor[1], height)
-        seen = PlaneSearch(Explicit(prepared), box, known=here).run()
-        found += [item for item in seen.candidates if complex(item.p).imag != 0 or here is None]
-        return Found(found, seen.clean, box, scale)
-    more, clean = survey(prepared, anchor, box, here, margin)
-    return Found([*found, *(complex_candidate(prepared, anchor, item) for item in more)], clean, box, scale)
+        searched = Region(low - (0.0 if singular_point is None else margin), anchor[1], height)
+        plane = PlaneSearch(Explicit(prepared), searched, known=singular_point).run()
+        candidates += [point for point in plane.candidates if complex(point.p).imag != 0 or singular_point is None]
+        return Found(candidates, plane.clean, searched, scale)
+    complex_points, clean = survey(prepared, anchor, searched, singular_point, margin)
+    candidates += [complex_candidate(prepared, anchor, point) for point in complex_points]
+    return Found(candidates, clean, searched, scale)
 
 
 def _answer(prepared: Prepared, found: Found, precision: int | None, certify: bool) -> SingularPoint:
     """Return the rightmost of some candidates, with those of equal real part."""
     if not found.candidates:
-        box = found.region
-        where = f"Re p ≥ {box.low:.6g}" + (f", |Im p| ≤ {box.height:.6g}" if certify else " on the real axis")
+        searched = found.region
+        where = f"Re p ≥ {searched.low:.6g}" + (f", |Im p| ≤ {searched.height:.6g}" if certify else " on the real axis")
         raise SolverError(
             f"the transform has no singularity in the searched region {where}: it may be entire (a decay faster than any "
             "exponential), or its singularities lie further left or higher; look there by region=(LOW, HEIGHT), on the "
             "command line --region LOW,HEIGHT: Re p ≥ LOW, |Im p| ≤ HEIGHT"
         )
-    best_real = max(complex(item.p).real for item in found.candidates)
+    best_real = max(complex(candidate.p).real for candidate in found.candidates)
     tolerance = 1e-9 * max(abs(best_real), 1e-3 * found.scale)
-    candidates = sorted(
-        found.candidates,
-        key=lambda item: (complex(item.p).real < best_real - tolerance, abs(complex(item.p).imag), -complex(item.p).real),
-    )
-    best = candidates[0] = candidates[0] if precision is None else refine(prepared, candidates[0], precision)
-    residual, R_error = residual_of(prepared, best, precision)
+
+    def order(candidate: Candidate) -> tuple[bool, float, float]:
+        place = complex(candidate.p)
+        return place.real < best_real - tolerance, abs(place.imag), -place.real
+
+    candidates = sorted(found.candidates, key=order)
+    first = candidates[0] = candidates[0] if precision is None else refine(prepared, candidates[0], precision)
+    residual, R_error = residual_of(prepared, first, precision)
     level = ties(candidates, tolerance)
-    return SingularPoint(**vars(best), R_error=R_error, residual=residual, candidates=tuple(candidates), ties=level,
+    return SingularPoint(**vars(first), R_error=R_error, residual=residual, candidates=tuple(candidates), ties=level,
                          certified=found.clean, region=found.region)  # fmt: skip
 
 
@@ -198,14 +201,14 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     if track.kind == "branch point":
         assert track.bracket is not None
         side, (before, behind) = np.sign(track.points[-1][0] - track.R), track.bracket
-        words = (
+        certificate = (
             f"followed along the real axis from p = {track.points[0][1]:.3g} in {len(track.points)} steps; "
             f"dh/dR is {before:.2g} before it and {behind:.2g} behind it"
         )
-        return branch_candidate(prepared, track.R, track.p, float(side), words)
+        return branch_candidate(prepared, track.R, track.p, float(side), certificate)
     if track.kind == "pole":
-        words = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
-        return _pole_candidate(prepared, track.points[-1], track.p, 1e-13 * max(abs(track.p), 1e-3 * track.scale), words)
+        certificate = f"1/R vanishes there, followed from p = {track.points[0][1]:.3g} along the real axis"
+        return _pole_candidate(prepared, track.points[-1], track.p, 1e-13 * max(abs(track.p), 1e-3 * track.scale), certificate)
     error = 1e-11 * abs(track.p) if abs(track.p) > 1e-12 * track.scale else 1e-14 * track.scale
     error = max(error, track.error)
     return Candidate(
@@ -214,7 +217,7 @@ def real_candidate(prepared: Prepared, track: RealTrack) -> Candidate:
     )  # fmt: skip
 
 
-def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> Candidate:
+def branch_candidate(prepared: Any, R: Any, p: Any, side: float, certificate: str) -> Candidate:
     """Return a square-root branch point R ≈ R_c + c √(p − p_c); the decay is −c/(2√π) t^{−3/2} e^{p_c t}."""
     d = prepared(R, p)
     square = -2 * d.h_p / d.h_RR
@@ -222,12 +225,12 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, words: str) -> 
     amplitude = -c / (2 * math.sqrt(math.pi))
     det = abs(d.h_p * d.h_RR)
     rounding = 2 * EPSILON * (abs(d.h_RR) * (abs(R) + abs(p)) + TINY) * max(abs(d.h_p), TINY) / det if det else np.inf
-    of_law = prepared.rounding(R, p)[0] / max(abs(d.h_p), TINY)
-    error = max(2 * EPSILON * abs(p), min(rounding, 1e-12 * (abs(R) + abs(p)))) + of_law
-    return Candidate(p, R, "branch point", -1.5, amplitude, float(error), words)
+    law_rounding = prepared.rounding(R, p)[0] / max(abs(d.h_p), TINY)
+    error = max(2 * EPSILON * abs(p), min(rounding, 1e-12 * (abs(R) + abs(p)))) + law_rounding
+    return Candidate(p, R, "branch point", -1.5, amplitude, float(error), certificate)
 
 
-def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: float, words: str) -> Candidate:
+def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: float, certificate: str) -> Candidate:
     """Return a pole with its residue, or an infinite branch point R ~ c (p − p_c)^{−ν}, from a point (R, p) beside it."""
     offset = _ASIDE * (near[1] - at)
     values = []
@@ -239,36 +242,37 @@ def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: f
     if whole < 1 or abs(order - whole) > CONTROLS.rough:
         fraction = 1 / round(1 / order) if order > 0 and abs(1 / order - round(1 / order)) < CONTROLS.rough else order
         kind = "edge" if prepared.source.has_density else "branch point"
-        return Candidate(at, np.inf, kind, fraction - 1, None, error, words)
+        return Candidate(at, np.inf, kind, fraction - 1, None, error, certificate)
     residue, _ = richardson([value * (share * offset) ** whole for value, share in zip(values, (1.0, 0.5, 0.25), strict=True)])
     amplitude = residue / math.factorial(whole - 1)
-    return Candidate(at, np.inf, "pole", float(whole - 1), amplitude if complex(at).imag else amplitude.real, error, words)
+    amplitude = amplitude if complex(at).imag else amplitude.real
+    return Candidate(at, np.inf, "pole", float(whole - 1), amplitude, error, certificate)
 
 
-def complex_candidate(prepared: Prepared, anchor: tuple[float, float], item: Complex) -> Candidate:
-    words = "found in a cell around which dh/dR winds, and reached along the ray from the right"
-    if item.kind == "branch point":
-        return branch_candidate(prepared, item.R, item.p, 0.0, words)
-    corner, beside = complex(max(anchor[1], item.p.real), item.p.imag), item.p + _ASIDE * abs(item.p)
+def complex_candidate(prepared: Prepared, anchor: tuple[float, float], point: Complex) -> Candidate:
+    certificate = "found in a cell around which dh/dR winds, and reached along the ray from the right"
+    if point.kind == "branch point":
+        return branch_candidate(prepared, point.R, point.p, 0.0, certificate)
+    corner, beside = complex(max(anchor[1], point.p.real), point.p.imag), point.p + _ASIDE * abs(point.p)
     near = track_to(prepared, (track_to(prepared, anchor, corner), corner), beside)
-    return _pole_candidate(prepared, (near, beside), item.p, CONTROLS.close * abs(item.p), words)
+    return _pole_candidate(prepared, (near, beside), point.p, CONTROLS.close * abs(point.p), certificate)
 
 
 def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]:
     """Return what has the same real part as the first candidate, complex conjugates included."""
-    best = complex(candidates[0].p)
-    level = [item for item in candidates if abs(complex(item.p).real - best.real) <= tolerance]
+    first = complex(candidates[0].p)
+    level = [candidate for candidate in candidates if abs(complex(candidate.p).real - first.real) <= tolerance]
     mirrored = [
         replace(
-            item,
-            p=complex(item.p).conjugate(),
-            R=complex(item.R).conjugate() if item.kind != "pole" else item.R,
-            amplitude=None if item.amplitude is None else complex(item.amplitude).conjugate(),
+            candidate,
+            p=complex(candidate.p).conjugate(),
+            R=complex(candidate.R).conjugate() if candidate.kind != "pole" else candidate.R,
+            amplitude=None if candidate.amplitude is None else complex(candidate.amplitude).conjugate(),
         )
-        for item in level
-        if complex(item.p).imag != 0
+        for candidate in level
+        if complex(candidate.p).imag != 0
     ]
-    return tuple(sorted([*level[1:], *mirrored], key=lambda item: abs(complex(item.p).imag)))
+    return tuple(sorted([*level[1:], *mirrored], key=lambda candidate: abs(complex(candidate.p).imag)))
 
 
 def residual_of(prepared: Prepared, best: Candidate, precision: int | None) -> tuple[float, float]:

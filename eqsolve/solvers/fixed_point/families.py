@@ -64,9 +64,9 @@ class FamilyMeans:
         return partial[:, : len(columns)] + np.einsum("oem,erm->orm", through, slopes), errors
 
 
-def _flat(found: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Array:
+def _flat(parts: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> Array:
     """Return values of families, one after the other."""
-    return np.concatenate([[], *(over_points(item, shape, ()).ravel() for item, shape in zip(found, shapes, strict=True))])
+    return np.concatenate([[], *(over_points(part, shape, ()).ravel() for part, shape in zip(parts, shapes, strict=True))])
 
 
 class FamilyProblem(Sought):
@@ -100,22 +100,22 @@ class FamilyProblem(Sought):
         """Return derivatives by the unknowns and, behind, by the means."""
         starts = np.cumsum([0, *map(math.prod, shapes)])
         ends = np.cumsum([self.count, *map(np.size, arguments[self.first :])])
-        made = np.zeros((starts[-1], ends[-1]))
+        matrix = np.zeros((starts[-1], ends[-1]))
         for row, argument, rows, columns, change in slopes(arguments, 0):
             inner = argument >= self.first
             at = ends[argument - self.first] if inner else self.starts[self.program.owner[argument]]
-            np.add.at(made.ravel(), (starts[row] + rows) * ends[-1] + at + columns, np.broadcast_to(change, rows.shape))
-        return made
+            np.add.at(matrix.ravel(), (starts[row] + rows) * ends[-1] + at + columns, np.broadcast_to(change, rows.shape))
+        return matrix
 
     def moving(self, values: Array) -> tuple[Array, list[Callable[[], Array]]]:
         """Return how means move with the unknowns, and what gives the errors of the means."""
         moved, errors, first = [np.zeros((0, self.count))], [], self.arguments(values)[: self.first]
         for item in self.means:
             columns = item.read(first)
-            slopes, told = item.slopes(columns)
+            slopes, mean_errors = item.slopes(columns)
             read = self.matrix(item.read_slopes, [item.shape] * len(columns), first).reshape(*columns.shape, self.count)
             moved.append(np.einsum("orm,rmv->omv", slopes, read).reshape(-1, self.count))
-            errors.append(told)
+            errors.append(mean_errors)
         return np.concatenate(moved), errors
 
     def slopes(self, values: Array) -> list[Array]:
@@ -149,23 +149,24 @@ class FamilyProblem(Sought):
 
     def picard(self, values: Array) -> Array:
         """Return every unknown by its own equation."""
-        found = {number: function(self.arguments(values))[0] for number, function in self.program.explicit or ()}
-        return _flat([found[number] for number in sorted(found)], [shape for _, shape, _ in self.program.unknowns])
+        images = {number: function(self.arguments(values))[0] for number, function in self.program.explicit or ()}
+        return _flat([images[number] for number in sorted(images)], [shape for _, shape, _ in self.program.unknowns])
 
     def inside(self, values: Array) -> bool:
         """Whether all values lie in their domains."""
-        return all(item.holds(value) for item, value in zip(self.domains, values, strict=True))
+        return all(domain.holds(value) for domain, value in zip(self.domains, values, strict=True))
 
     def start(self, share: float) -> Array:
         """Return a place in the domains; ``share`` from 0, the lower ends, to 1, the upper ends."""
-        ends = np.array([item.interval or (-10.0 * (item.sign <= 0), 10.0 * (item.sign >= 0)) for item in self.domains]).T
-        return np.asarray(ends[0] + (0.001 + 0.998 * share) * (ends[1] - ends[0]))
+        everywhere = ((-10.0 * (item.sign <= 0), 10.0 * (item.sign >= 0)) for item in self.domains)
+        low, high = np.array([item.interval or ends for item, ends in zip(self.domains, everywhere, strict=True)]).T
+        return np.asarray(low + (0.001 + 0.998 * share) * (high - low))
 
 
 def _newton(problem: FamilyProblem, values: Array) -> Array | None:
     """Return the solution that Newton's method comes to, or nothing."""
-    found = newton.newton(problem, values, None, rounds=60)
-    return found.values if found.converged and problem.inside(found.values) else None
+    solution = newton.newton(problem, values, None, rounds=60)
+    return solution.values if solution.converged and problem.inside(solution.values) else None
 
 
 def _search(problem: FamilyProblem, start: Array) -> Array | None:
@@ -176,9 +177,9 @@ def _search(problem: FamilyProblem, start: Array) -> Array | None:
     count = 1
     for number in range(_PICARD):
         if number == count:
-            found = _newton(problem, values)
-            if found is not None and np.all(np.abs(found - values) <= newton.NEARLY * np.abs(values)):
-                return found
+            solution = _newton(problem, values)
+            if solution is not None and np.all(np.abs(solution - values) <= newton.NEARLY * np.abs(values)):
+                return solution
             count = 2 * count
         after = problem.picard(values)
         if not problem.inside(after):
@@ -194,42 +195,44 @@ def solve_families(compiled: FamilyProgram, name: str, values_at: Values, start:
     problem, settings = FamilyProblem(compiled, values_at), values_at.settings
     program = problem.program
     names = [name for base, shape, _ in program.unknowns for name in member_names(base, shape)]
-    found: list[Array] = []
+    solutions: list[Array] = []
     with np.errstate(all="ignore"):
         if start is not None and set(names) <= set(start):
             near = _newton(problem, np.array([float(start[key]) for key in names]))
-            found += [] if near is None else [near]
-        for share in (1.0, 0.0, 0.5) if not found else ():
+            solutions += [] if near is None else [near]
+        for share in (1.0, 0.0, 0.5) if not solutions else ():
             values = _search(problem, problem.start(share))
-            if values is not None and not any(np.allclose(values, other, rtol=1e-7, atol=1e-12) for other in found):
-                found.append(values)
-        if not found:
+            if values is not None and not any(np.allclose(values, other, rtol=1e-7, atol=1e-12) for other in solutions):
+                solutions.append(values)
+        if not solutions:
             given = ", ".join(f"{key}={value}" for key, value in settings.items())
             raise SolverError(
                 f"{compiled.label}: no solution found from the upper ends, the lower ends and the "
                 f"middle of the domains; the equations may have none for {given}"
             )
-        for place, values in enumerate(found):  # what vanishes is approached without end
+        for place, values in enumerate(solutions):  # what vanishes is approached without end
             without = np.where(np.abs(values) < EPSILON**2, 0.0, values)
             if np.array_equal(*problem.sides(without)):
-                found[place] = without
-        values = found[0]
-        (left, right), (below, above), (moving, told) = problem.sides(values), problem.slopes(values), problem.moving(values)
-        inner = np.concatenate([np.zeros(problem.count), *(errors() for errors in told)])
+                solutions[place] = without
+        values = solutions[0]
+        (left, right), (below, above) = problem.sides(values), problem.slopes(values)
+        moving, mean_errors = problem.moving(values)
+        inner = np.concatenate([np.zeros(problem.count), *(errors() for errors in mean_errors)])
         rounding = 4 * EPSILON * (np.abs(left) + np.abs(right)) + np.abs(right - left) + np.abs(above - below) @ inner
         errors = np.abs(np.linalg.inv(problem.totals(above - below, moving))) @ rounding + EPSILON * np.abs(values)
         (functions, slopes), shapes = program.outputs, [shape for _, shape in program.observables]
         outputs = _flat(functions(problem.arguments(values)), shapes)
         change = problem.matrix(slopes, shapes, problem.arguments(values))
-        moved = np.abs(problem.totals(change, moving)) @ errors + np.abs(change) @ inner + 4 * EPSILON * np.abs(outputs)
+        output_errors = np.abs(problem.totals(change, moving)) @ errors + np.abs(change) @ inner
+        output_errors += 4 * EPSILON * np.abs(outputs)
     names += [name for base, shape in program.observables for name in member_names(base, shape)]
     data = LabelledArrays.of_numbers(
-        *(dict(zip(names, [*one, *more], strict=True)) for one, more in ((values, outputs), (errors, moved)))
+        *(dict(zip(names, [*one, *more], strict=True)) for one, more in ((values, outputs), (errors, output_errors)))
     )
     stats: dict[str, Any] = {"residual": float(np.max(np.abs(right - left)))}
     if program.explicit is not None:
         stats["stability"] = problem.stability(values)
-    if len(found) > 1:
-        stats["other_solutions"] = [dict(zip(names, map(float, other), strict=False)) for other in found[1:]]
+    if len(solutions) > 1:
+        stats["other_solutions"] = [dict(zip(names, map(float, other), strict=False)) for other in solutions[1:]]
         logger.info("%s: there are further solutions (stats['other_solutions'] in Python)", name)
     return Result(data, model=name, kind="fixed point", params=dict(settings), stats=stats)

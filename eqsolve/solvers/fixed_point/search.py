@@ -67,10 +67,10 @@ def find_solutions(problem: Problem, scans: int | None = None) -> list[Near]:
         if reached := _iterated(problem, points * np.array([0, 0.01, 0.03, 0.1, 0.3, 1])):
             return reached
     for level in range(len(_SCANS) if scans is None else scans):
-        found, doubted = _scan_level(problem, level)
-        if found:
-            return [*found, *_near_ends(problem, level, found)]
-        doubts = sorted([*doubts, *doubted])
+        solutions, more_doubts = _scan_level(problem, level)
+        if solutions:
+            return [*solutions, *_near_ends(problem, level, solutions)]
+        doubts = sorted([*doubts, *more_doubts])
         while doubts and level and (doubts[0][0] < 5 * _AROUND or level == _LAST):
             start, box = np.array(doubts[0][1]), doubts.pop(0)[2]
             point = newton.newton(problem, start, None, rounds=30, stop=1e-3, box=box)
@@ -94,23 +94,23 @@ def _iterated(problem: Problem, points: Array, known: Sequence[Near] = (), most:
     For many unknowns, whose domains are too wide for a scan.
     """
     unknowns, lefts = problem.plan.unknowns, problem.plan.lefts
-    if sorted(str(name) for name in lefts) != sorted(item.name for item in unknowns):
+    if sorted(str(name) for name in lefts) != sorted(unknown.name for unknown in unknowns):
         return []
-    order = [lefts.index(item.name) for item in unknowns]
+    order = [lefts.index(unknown.name) for unknown in unknowns]
     for _ in range(most):
         step = np.clip(_scan(problem, problem.values(points))[order], -2, 2)
         sound = np.isfinite(step).all(axis=0)
         points, step = points[:, sound] + step[:, sound] / 2, step[:, sound]
         if np.max(np.abs(step), initial=0.0) < 1e-2:
             break
-    found: list[Near] = []
+    solutions: list[Near] = []
     for column in problem.values(points).T:
-        if any(same(problem, column, other, 0.1) for other, _ in (*known, *found)):
+        if any(same(problem, column, other, 0.1) for other, _ in (*known, *solutions)):
             continue
         point = newton.newton(problem, column, None, rounds=30, stop=1e-3)
-        if point.converged and not any(same(problem, point.values, other, _SAME_ROUGHLY) for other, _ in (*known, *found)):
-            found.append((point.values, point.mesh))
-    return found
+        if point.converged and not any(same(problem, point.values, other, _SAME_ROUGHLY) for other, _ in (*known, *solutions)):
+            solutions.append((point.values, point.mesh))
+    return solutions
 
 
 def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]:
@@ -120,34 +120,34 @@ def _scan_level(problem: Problem, level: int) -> tuple[list[Near], list[_Doubt]]
     box = [(axis[0] - 1.5 * width, axis[-1] + 1.5 * width) for axis, width in zip(axes, cell, strict=True)]
     ends = [_spread(problem, problem.values(np.array([[axis[k]] for axis in axes]))[:, 0]) for k in (0, 1)]
     spacing = ends[1] - ends[0]
-    found: list[Near] = []
+    solutions: list[Near] = []
     tried: list[Array] = []
     unconverged: list[Iterate] = []
     doubts: list[_Doubt] = []
     lost = 0
     for far, start in _candidates(problem, axes, last=level == _LAST):
         here = _spread(problem, start)
-        if found and far > 1:
+        if solutions and far > 1:
             break  # the linear interpolants of such cells have no zero in them
         if any((np.abs(here - other) < 0.8 * spacing).all() for other in tried):
             continue  # this neighbourhood has been searched
-        if lost >= 4 and not found and level < _LAST:  # a wider scan comes first
+        if lost >= 4 and not solutions and level < _LAST:  # a wider scan comes first
             doubts.append((np.inf, tuple(start.tolist()), box))
             continue  # a valley along which residuals are small and never vanish
-        point = newton.newton(problem, start, None, rounds=8 if found else 30, stop=1e-3, box=box, leash=_AROUND)
+        point = newton.newton(problem, start, None, rounds=8 if solutions else 30, stop=1e-3, box=box, leash=_AROUND)
         if point.converged:
             tried += [here, _spread(problem, point.values)]
-            if not any(same(problem, point.values, other, _SAME_ROUGHLY) for other, _ in found):
-                found.append((point.values, point.mesh))
+            if not any(same(problem, point.values, other, _SAME_ROUGHLY) for other, _ in solutions):
+                solutions.append((point.values, point.mesh))
         elif _nearly(problem, start, point):
             unconverged.append(point)
         elif point.first > _AROUND:
             lost += 1
             doubts.append((point.first, tuple(start.tolist()), box))
-    if not found:  # few nodes do not converge though residuals are small
+    if not solutions:  # few nodes do not converge though residuals are small
         converged = (_on_many_nodes(problem, point) for point in unconverged)
-        found = list(islice((near for near in converged if near is not None), 1))
-    return found, doubts
+        solutions = list(islice((near for near in converged if near is not None), 1))
+    return solutions, doubts
 
 
 def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
@@ -158,8 +158,8 @@ def _nearly(problem: Problem, start: Array, point: Iterate) -> bool:
 
 def _on_many_nodes(problem: Problem, point: Iterate) -> Near | None:
     """Return the solution near a point on as many nodes as it needs."""
-    finer = polish(problem, point.values, box=box_around(problem, point.values))
-    return (finer.values, finer.mesh) if finer.converged else None
+    polished = polish(problem, point.values, box=box_around(problem, point.values))
+    return (polished.values, polished.mesh) if polished.converged else None
 
 
 def box_around(problem: Problem, values: Array) -> list[tuple[float, float]]:
@@ -181,15 +181,15 @@ def searched(plan: FixedPointPlan) -> str:
     widest = _SCANS[-1]
     low, high = widest.decades
     words = []
-    for item in plan.unknowns:
-        sign, interval = item.sign, item.interval
+    for unknown in plan.unknowns:
+        sign, interval = unknown.sign, unknown.interval
         if interval is not None:
             ends = (f"{interval[0]:g}", f"{interval[1]:g}")
         elif sign:
             ends = (f"1e{low:g}", f"1e{high:g}") if sign > 0 else (f"-1e{high:g}", f"-1e{low:g}")
         else:
             ends = (f"-1e{widest.real:g}", f"1e{widest.real:g}")
-        words.append(f"{item.name} from {ends[0]} to {ends[1]}")
+        words.append(f"{unknown.name} from {ends[0]} to {ends[1]}")
     return ", ".join(words)
 
 
@@ -198,11 +198,11 @@ def scan_axes(unknowns: Sequence[Domain], level: int) -> list[Array]:
     return [_axis(item, _SCANS[level], len(unknowns)) for item in unknowns]
 
 
-def _axis(item: Domain, scan: _Scan, unknowns: int) -> Array:
+def _axis(domain: Domain, scan: _Scan, unknowns: int) -> Array:
     count = scan.points[min(unknowns, len(scan.points)) - 1]
-    if item.interval is not None:
+    if domain.interval is not None:
         return np.linspace(-1, 1, count) * scan.bounded
-    if item.sign:
+    if domain.sign:
         return np.linspace(*scan.decades, count) * np.log(10)
     half = np.arcsinh(10**scan.real / _SMALL)
     return _SMALL * np.sinh(np.linspace(-half, half, count) + 1e-9)
@@ -316,7 +316,7 @@ def edge_solutions(
     ``make(held=, dropped=)`` gives the problem with unknowns held and equations dropped.
     """
     plan = problem.plan
-    found: list[tuple[Problem, Iterate]] = []
+    solutions: list[tuple[Problem, Iterate]] = []
     for held in _edges(plan, start):
         for dropped in _without(plan, held):
             if len(held) == len(plan.unknowns):
@@ -327,29 +327,29 @@ def edge_solutions(
                 continue
             edge = make(held=held, dropped=dropped)
             points = [polish(edge, near, like=mesh) for near, mesh in find_solutions(edge)]
-            good: list[Iterate] = []
+            held_solutions: list[Iterate] = []
             for point in points:
-                if point.converged and not any(same(edge, point.values, other.values, 1e-7) for other in good):
-                    good += [point] if _hold(problem, held, dropped, point.values) else []
-            found += [(edge, point) for point in good]
-            if good:
+                if point.converged and not any(same(edge, point.values, other.values, 1e-7) for other in held_solutions):
+                    held_solutions += [point] if _hold(problem, held, dropped, point.values) else []
+            solutions += [(edge, point) for point in held_solutions]
+            if held_solutions:
                 break
-    return found
+    return solutions
 
 
 def _edges(plan: FixedPointPlan, start: Mapping[str, float] | None) -> Iterator[Held]:
     """Yield the unknowns that may be held, with the ends of their domains."""
-    ends = {item.name: item.ends for item in plan.unknowns}
+    ends = {unknown.name: unknown.ends for unknown in plan.unknowns}
     if start is not None:
-        held = tuple((name, end) for name, found in ends.items() for end in found if start[name] == end)
+        held = tuple((name, end) for name, ends_of in ends.items() for end in ends_of if start[name] == end)
         if held:
             yield held
         return
     most = len(ends) if len(ends) <= 3 else 1  # of many unknowns only one at a time is held
     for size in range(1, most + 1):
-        for items in combinations([name for name, found in ends.items() if found], size):
-            for chosen in product(*(ends[item] for item in items)):
-                yield tuple(zip(items, chosen, strict=True))
+        for names in combinations([name for name, ends_of in ends.items() if ends_of], size):
+            for chosen in product(*(ends[unknown] for unknown in names)):
+                yield tuple(zip(names, chosen, strict=True))
 
 
 def _without(plan: FixedPointPlan, held: Held) -> list[tuple[int, ...]]:
@@ -380,11 +380,11 @@ def _hold(problem: Problem, held: Held, dropped: tuple[int, ...], free: Array) -
     column = np.asarray(free, dtype=float)[:, None] if len(free) else np.zeros((0, 1))
     left, right = _sides(problem, _values(problem.plan, held, column))
     names = dict(held)
-    middle = tuple((item.name, item.middle) for item in problem.plan.unknowns if item.name in names)
-    beside = np.abs(_sides(problem, _values(problem.plan, middle, column))).max(axis=(0, 2))
+    middle = tuple((unknown.name, unknown.middle) for unknown in problem.plan.unknowns if unknown.name in names)
+    middle_sides = np.abs(_sides(problem, _values(problem.plan, middle, column))).max(axis=(0, 2))
     where = list(dropped)
     gap = np.abs(right - left)[where, 0]
-    size = np.where(np.isfinite(beside), beside, 1.0)[where]
+    size = np.where(np.isfinite(middle_sides), middle_sides, 1.0)[where]
     return bool(np.isfinite(gap).all() and (gap <= ROUNDING * np.maximum(size, np.abs(left[where, 0]))).all())
 
 
@@ -392,10 +392,10 @@ def _likely(problem: Problem, held: Held, dropped: tuple[int, ...]) -> bool:
     """Whether a scan of the edge finds places where the kept equations may hold and the dropped ones nearly do."""
     plan = problem.plan
     names = dict(held)
-    free = [item for item in plan.unknowns if item.name not in names]
+    free = [unknown for unknown in plan.unknowns if unknown.name not in names]
     axes = scan_axes(free, 0)
     grid = np.stack([part.ravel() for part in np.meshgrid(*axes, indexing="ij")])
-    values = np.stack([item.value(row) for item, row in zip(free, grid, strict=True)])
+    values = np.stack([unknown.value(row) for unknown, row in zip(free, grid, strict=True)])
     left, right = _sides(problem, _values(plan, held, values), roughly=True)
     gap = (right - left).reshape(len(plan.lefts), *map(len, axes))
     kept = [place for place in range(len(plan.lefts)) if place not in dropped]

@@ -72,11 +72,11 @@ class FixedPointSolution:
     def derivative(self, what: Any, parameter: str, **values: float) -> float:
         """Return the total derivative of an unknown, an observable or an expectation with respect to a parameter."""
         if isinstance(what, str):
-            found = newton.sensitivity(self.problem, self.point, parameter)
-            if what not in found:
-                has = f"(it has: {', '.join(found)})"
-                raise UsageError(f"the fixed point has no value `{what}`{did_you_mean(what, found)} {has}")
-            return found[what]
+            slopes_of = newton.sensitivity(self.problem, self.point, parameter)
+            if what not in slopes_of:
+                has = f"(it has: {', '.join(slopes_of)})"
+                raise UsageError(f"the fixed point has no value `{what}`{did_you_mean(what, slopes_of)} {has}")
+            return slopes_of[what]
         problem = self.extended(what, values)
         name, point = newton.find_parameter(problem, parameter), replace(self.point, mesh=problem.adapted(self.point.values))
         moved = newton.unknown_slopes(problem, point, name)
@@ -95,8 +95,8 @@ class FixedPointSolution:
         for place, name in enumerate(newton.names_of(self.problem)):
             unit = np.arange(len(self.point.values)) == place
             others += [replace(self.point, values=self.point.values + side * self.errors[name] * unit) for side in (-1.0, 1.0)]
-        found = [newton.sensitivity(self.problem, other, parameter) for other in others]
-        return {name: (value, 10 * ROUNDING * abs(value) + sum(abs(item[name] - value) for item in found))
+        shifted = [newton.sensitivity(self.problem, other, parameter) for other in others]
+        return {name: (value, 10 * ROUNDING * abs(value) + sum(abs(item[name] - value) for item in shifted))
                 for name, value in values.items()}  # fmt: skip
 
     def extended(self, what: Any, more: Mapping[str, Any]) -> Problem:
@@ -192,7 +192,7 @@ def solve_problem(
 def _is_stable(problem: Problem, point: Iterate) -> bool:
     """Whether damped iteration of u = f(u) converges to a solution; of equations in another form nothing is known."""
     plan = problem.plan
-    names = [item.name for item in plan.unknowns]
+    names = [unknown.name for unknown in plan.unknowns]
     if sorted(map(str, plan.lefts)) != sorted(names):
         return True
     slopes = point.linear.jacobian.copy()  # of f(u) − u, or of log(f(u)/u)
@@ -246,9 +246,9 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
         steps = [-inverse @ residuals(problem, point.values[:, None], item[:, None])[:, 0] for item in means]
         steps[0] *= 0.0
         noise = np.abs(inverse) @ linear.rounding
-    found = [_outputs(plan, problem.parameters, point.values + step, item + linear.mean_slopes @ step)
+    outputs = [_outputs(plan, problem.parameters, point.values + step, item + linear.mean_slopes @ step)
              for step, item in zip(steps, means, strict=True)]  # fmt: skip
-    final, second = point.values + steps[-1], found[-1]
+    final, second = point.values + steps[-1], outputs[-1]
     step = np.sum(np.abs(np.diff(steps, axis=0)), axis=0)
     names = tuple(item.name for item in plan.unknowns)
     slopes = newton.output_slopes(problem, final, linear.means, names)
@@ -258,15 +258,16 @@ def _table(at: Values, problem: Problem, point: Iterate) -> tuple[dict[str, floa
     for place, name in enumerate(plan.outputs):
         along, through = np.split(slopes[place], [len(names)])
         rounding = np.abs(along + through @ linear.mean_slopes) @ noise + np.abs(through) @ sizes
-        errors[name] = sum(abs(b[name] - a[name]) for a, b in pairwise(found)) + float(rounding) + EPSILON * abs(second[name])
+        refined = sum(abs(b[name] - a[name]) for a, b in pairwise(outputs))
+        errors[name] = refined + float(rounding) + EPSILON * abs(second[name])
     order = dict.fromkeys([*(item.name for item in plan.declared), *values])
     return {name: values[name] for name in order}, {name: errors[name] for name in order}
 
 
 def _outputs(plan: FixedPointPlan, parameters: tuple[float, ...], values: Array, means: Array) -> dict[str, float]:
     with np.errstate(all="ignore"):
-        found = plan.piece("outputs")(*map(np.float64, parameters), *values, *means)  # 0/0 of floats would raise
-    return dict(zip(plan.outputs, (float(entry) for entry in found), strict=True))
+        entries = plan.piece("outputs")(*map(np.float64, parameters), *values, *means)  # 0/0 of floats would raise
+    return dict(zip(plan.outputs, (float(entry) for entry in entries), strict=True))
 
 
 def _last_residual(solution: FixedPointSolution) -> float:
