@@ -68,25 +68,25 @@ def find_phases(
     slope = np.gradient(y, clock)
     direction = np.where(np.abs(slope) > flat * extent / np.ptp(clock), np.sign(slope), 0).astype(int)
     edges = np.flatnonzero(np.diff(direction)) + 1
-    found: list[Plateau | Transition] = []
-    since = 0
+    phases: list[Plateau | Transition] = []
+    begin = 0
     for first, last in zip([0, *edges], [*edges, len(t)], strict=True):
         end = min(last, len(t) - 1)
         if direction[first] == 0 or abs(y[end] - y[first]) < least * extent:
             continue
-        if first > since:
-            found.append(Plateau(float(t[since]), float(t[first]), float(np.mean(y[since : first + 1]))))
-        found.append(_transition(t[first : end + 1], y[first : end + 1], error[first : end + 1]))
-        since = end
-    if since < len(t) - 1:
-        found.append(Plateau(float(t[since]), float(t[-1]), float(np.mean(y[since:]))))
-    return found
+        if first > begin:
+            phases.append(Plateau(float(t[begin]), float(t[first]), float(np.mean(y[begin : first + 1]))))
+        phases.append(_transition(t[first : end + 1], y[first : end + 1], error[first : end + 1]))
+        begin = end
+    if begin < len(t) - 1:
+        phases.append(Plateau(float(t[begin]), float(t[-1]), float(np.mean(y[begin:]))))
+    return phases
 
 
 def grokking_time(data: Any, observable: str = "E_test", **options: Any) -> Transition:
     """Return the last fall of a test error that comes after a plateau: late generalization."""
     pairs = itertools.pairwise(find_phases(data, observable, **options))
-    falls = [it for before, it in pairs if isinstance(before, Plateau) and isinstance(it, Transition) and it.falls]
+    falls = [phase for before, phase in pairs if isinstance(before, Plateau) and isinstance(phase, Transition) and phase.falls]
     if not falls:
         raise UsageError(f"`{observable}` has no fall after a plateau: there is no grokking in this window")
     return falls[-1]

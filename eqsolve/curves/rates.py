@@ -324,8 +324,8 @@ class PathRates:
         moments = np.atleast_1d(np.asarray(t, dtype=float))
         levels = np.concatenate([[0.0], np.geomspace(1e-8, 1.0, 400) * self.rates.max()])
         share = np.array([self.slower(float(level)) for level in levels])
-        made = np.exp(-power * np.outer(moments, (levels[1:] + levels[:-1]) / 2)) @ np.diff(share)
-        return float(made[0]) if np.ndim(t) == 0 else made
+        decays = np.exp(-power * np.outer(moments, (levels[1:] + levels[:-1]) / 2)) @ np.diff(share)
+        return float(decays[0]) if np.ndim(t) == 0 else decays
 
 
 @checked(model=read_model, pole=text, resting=text, points=whole(2), largest=number)
@@ -390,10 +390,10 @@ def _solve(
 
     for _ in range(4):
         prepared.resolve(R, p)
-        before, found = p, newton_pair(equations, R, p, 1e-12)
-        if found is None:
+        before, solved = p, newton_pair(equations, R, p, 1e-12)
+        if solved is None:
             raise SolverError(f"the rate of paths of size {real:.6g} was not found")
-        R, p, _ = found
+        R, p, _ = solved
         if abs(p - before) <= 1e-6 * abs(p):
             break
     return complex(R), complex(p)
@@ -446,17 +446,17 @@ def follow(
         last = solutions[-1] if solutions and solutions[-1].program is program else None
         start = None if last is None else {item.name: last.values[item.name] for item in last.problem.plan.unknowns}
         try:
-            solution = solve_problem(program, at, start, last)
+            solution = solve_problem(program, at, start)
         except SolverError as error:
             raise SolverError(f"at {parameter} = {place:.6g}: {error}") from None
         searches += start is None
         solutions.append(solution)
     names = [name for name in solutions[0].values if all(name in s.values for s in solutions)]
-    found, errors = ({name: [part[name] for part in parts] for name in names}
+    values_of, errors = ({name: [part[name] for part in parts] for name in names}
                      for parts in ([s.values for s in solutions], [s.errors for s in solutions]))  # fmt: skip
     bound = settings(solutions[0].at, solutions[0].problem.plan)
     stats = {"solver": "fixed_point", "searches": searches}
-    return _result(model, parameter, path, found, errors, bound, stats, began)
+    return _result(model, parameter, path, values_of, errors, bound, stats, began)
 
 
 def _target(model: Model, given: Mapping[str, Any]) -> tuple[FixedPoint | Singularity, dict[str, Any]]:

@@ -16,7 +16,6 @@ from eqsolve.language.loading import read_model
 from eqsolve.language.model import Model
 from eqsolve.language.printing import latex_names
 from eqsolve.language.system import Flow, System
-from eqsolve.numerics.grids import PanelGrid
 from eqsolve.options import documented
 from eqsolve.passes.check.check import check
 from eqsolve.passes.forms.structure import models_behind
@@ -26,8 +25,9 @@ from eqsolve.results.arrays import LabelledArray, LabelledArrays
 from eqsolve.results.provenance import describe
 from eqsolve.results.result import Stationary, cosines
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.stationary.sampled import FoundBySampling, find_by_sampling
-from eqsolve.solvers.stationary.solve import FoundByLaw, NoStationaryStateError, StationarySearch, worst_error
+from eqsolve.solvers.stationary.sampled import TOLERANCE, find_by_sampling
+from eqsolve.solvers.stationary.solve import StationarySearch
+from eqsolve.solvers.stationary.state import NoStationaryStateError, StationaryState
 
 
 @documented
@@ -75,11 +75,11 @@ def stationary(
             raise UsageError(f"model `{model.name}`: stationary() takes systems of paths in Gaussian noise, and {why}")
         span = 10 * (options.step or 1.0)  # a state without end has no last time to test covariances up to
         task.plan.program(COVARIANCES).demand_declared(task.values.numbers, span, options.step)
-        allowed = rtol if rtol is not None else 3e-2 if task.plan.why_not_gaussian else 1e-6
-        made = _find(task, replace(options, rtol=Options.make(rtol=allowed, t_max=1.0).rtol))
+        allowed = rtol if rtol is not None else TOLERANCE if task.plan.why_not_gaussian else 1e-6
+        state = _find(task, replace(options, rtol=Options.make(rtol=allowed, t_max=1.0).rtol))
     seconds = {"seconds": time.perf_counter() - started}
     latex = {**latex_names((task.declared, model, *models_behind(task.declared))), "t": r"\tau"}
-    return replace(made, stats={**made.stats, **seconds}, provenance=describe(task.declared, 0), latex=latex)
+    return replace(state, stats={**state.stats, **seconds}, provenance=describe(task.declared, 0), latex=latex)
 
 
 def why_not_stationary(task: Task) -> str:
@@ -114,49 +114,48 @@ def rest_of(model: Any, settings: Mapping[str, Any]) -> tuple[float, float]:
 def _find(task: Task, options: Options) -> Stationary:
     plan, numbers = task.plan, task.values.numbers
     about: dict[str, Any] = {"model": plan.name, "kind": "stationary", "params": dict(task.values.settings)}
-    found: FoundByLaw | FoundBySampling
+    state: StationaryState
     try:
         with np.errstate(all="ignore"):
             if sampled := plan.why_not_gaussian:
                 logger.info("%s: paths are sampled", sampled)
                 paths = at(plan.program(STOCHASTIC if options.step is None else DISCRETE), numbers)
-                found = find_by_sampling(paths, task.values.all_laws(paths), options)
+                state = find_by_sampling(paths, task.values.all_laws(paths), options)
             else:
-                found = StationarySearch(*_gaussian(task), options).run()
-            gain, doubt = found.gain() if isinstance(found, FoundBySampling) else (0.0, 0.0)
+                state = StationarySearch(*_gaussian(task), options).run()
+            gain, doubt = state.gain()
     except NoStationaryStateError as reason:
         return Stationary(LabelledArrays({}), status="not found", message=str(reason), **about)
-    if isinstance(found, FoundBySampling) and gain > 1 + doubt:
-        ages, what = not found.still and found.is_balanced(), "nothing moves" if found.still else "correlations have a limit"
+    if gain > 1 + doubt:
+        ages, what = not state.still and state.is_balanced(), "nothing moves" if state.still else "correlations have a limit"
         after = "they depend on the waiting time for ever" if ages else "it moves, or correlations last for longer"
         why = f"the state in which {what} is not stable: changes at long lags grow by {gain:.3g} ± {doubt:.1g}; {after}"
         return Stationary(LabelledArrays({}), status="aging" if ages else "not found", message=why, **about)
-    grid = found.settled.closure.lags.panels if isinstance(found, FoundByLaw) else None
-    grid = grid or (PanelGrid(found.lags, 1) if options.step is not None else PanelGrid.smooth(found.lags))
+    grid = state.grid
     data: dict[str, LabelledArray] = {}
-    for name, values in found.curves.items():
+    for name, values in state.curves.items():
         data[name] = LabelledArray(("t",), values)
         between = grid.error_between(values) if grid.width else 0.0
-        data[f"{name}_error"] = LabelledArray(("t",), found.curve_errors[name] + between)
-    single = {name: (value, found.number_errors[name]) for name, value in found.numbers.items()}
-    for name in () if found.still else sorted(task.plan.model.kernels, key=str):  # type: ignore[attr-defined]
-        values = found.curves[name.name]
+        data[f"{name}_error"] = LabelledArray(("t",), state.curve_errors[name] + between)
+    single = {name: (value, state.number_errors[name]) for name, value in state.numbers.items()}
+    for name in () if state.still else sorted(task.plan.model.kernels, key=str):  # type: ignore[attr-defined]
+        values = state.curves[name.name]
         if name.name in data and (spread := values[0] - values[-1]) > 0:
             area, doubt = (
                 float(cosines(grid, part, np.zeros(1), options.step)[0]) / 2
-                for part in (values - values[-1], found.curve_errors[name.name])
+                for part in (values - values[-1], state.curve_errors[name.name])
             )
             single[f"tau_{name.name}"] = (area / spread, doubt / spread)
     for key, (value, error) in single.items():
         data[key] = LabelledArray((), np.array(value))
         data[f"{key}_error"] = LabelledArray((), np.array(error))
-    worst, over = worst_error(found, options, found.floor if isinstance(found, FoundByLaw) else 0.0)
-    status, message = ("still" if found.still else "fluctuating"), ""
+    worst, over = state.worst_error(options)
+    status, message = ("still" if state.still else "fluctuating"), ""
     if over > 1:
         message = f"the error of `{worst}` is {over:.3g} times the tolerance rtol={options.rtol:g} ({status})"
         status = "tolerance not met"
-    stats: dict[str, Any] = {"lags": len(found.lags), "reach": float(grid.edges[-1]), "residual": found.residual}
+    stats: dict[str, Any] = {"lags": len(grid.nodes), "reach": float(grid.edges[-1]), "residual": state.residual}
     if options.step is not None:
         stats["step"] = options.step
     arrays = LabelledArrays(data, {"t": LabelledArray(("t",), grid.nodes)})
-    return Stationary(arrays, status=status, message=message, stats=stats, grid=grid, source=found, **about)
+    return Stationary(arrays, status=status, message=message, stats=stats, grid=grid, source=state, **about)

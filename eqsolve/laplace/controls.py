@@ -12,6 +12,7 @@ import numpy as np
 from eqsolve.numerics.arrays import EPSILON, ROUNDING
 
 TINY = float(np.finfo(float).tiny)  # keeps quotients finite
+GUARD = 15  # digits beyond those asked for, by which numbers of mpmath are computed: sums of a thousand terms cancel
 
 
 @dataclass(frozen=True)
@@ -22,16 +23,14 @@ class Controls:
     enough: float = math.sqrt(EPSILON)  # the last step: the error is its square
     rough: float = enough**0.25  # 0.01, a small change; what is only passed is known to its square
     close: float = ROUNDING / rough  # a place that is known: rounding of h by how steep it is there
-    steps: int = 800  # of the walk along the real axis
+    pieces: int = 400  # of a line at most: steps along it, panels of a density on it
     stride: float = rough**-0.5  # factor of p in one step while R is a power of it, to ``rough`` over two of them
     length: float = 0.3  # of a step, and the error of a predicted value: at 1/2 the other sheet is as near
     work: int = 120_000  # points of all meshes, or squares of the plane, with few points of the law
     circle: int = 64  # points around a square; the coefficients of index 32 and beyond are aliased
     hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
-    digits: int = 40  # of critical points of algebraic transforms: the distance between two of them takes fewer
     critical: int = 150  # points at most: a few seconds
     radius: float = EPSILON ** (2 / circle)  # around a critical point: what is aliased is rounding
-    panels: int = 400  # of densities
 
 
 CONTROLS = Controls()

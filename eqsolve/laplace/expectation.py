@@ -16,7 +16,7 @@ import mpmath
 import numpy as np
 
 from eqsolve.errors import UsageError
-from eqsolve.laplace.controls import CONTROLS, TINY
+from eqsolve.laplace.controls import CONTROLS, GUARD, TINY
 from eqsolve.numerics.arrays import EPSILON, Array, tensor_rule
 from eqsolve.numerics.laws import LaplaceLaw, MarchenkoPasturLaw, MixtureLaw, NormalLaw, NumericLaw, StudentTLaw, UniformLaw
 from eqsolve.numerics.quadrature import LineRule, legendre, panel_nodes, precise_legendre
@@ -126,7 +126,7 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
         done.append(left[~rough])
         if not rough.any():
             break
-        if sum(map(len, done)) + 2 * rough.sum() > CONTROLS.panels:  # an integrand with a pole on the support
+        if sum(map(len, done)) + 2 * rough.sum() > CONTROLS.pieces:  # an integrand with a pole on the support
             done.append(left[rough])
             break
         left, right = (np.concatenate([left[rough], middle[rough]]), np.concatenate([middle[rough], right[rough]]))
@@ -135,33 +135,33 @@ def split(integrands: Callable[[Array], Array], low: float, high: float, toleran
 
 def law_ladders(law: NumericLaw) -> list[Array]:
     """Return sequences of values that go out to the infinite ends of a law's support, and to 0 and finite ends from inside."""
-    made = []
+    ladders = []
     for part in density_parts(law):
         low, high = (float(end) for end in part.support)
         for end, sign in ((low, -1.0), (high, 1.0)):
-            made.append(sign * _STEPS if np.isinf(end) else end - sign / _STEPS)
-        made += [sign / _STEPS for sign in (1.0, -1.0)]
-        made = [ladder[(ladder >= low) & (ladder <= high)] for ladder in made[-4:]] + made[:-4]
-    return [ladder for ladder in made if len(ladder) > 20]
+            ladders.append(sign * _STEPS if np.isinf(end) else end - sign / _STEPS)
+        ladders += [sign / _STEPS for sign in (1.0, -1.0)]
+        ladders = [ladder[(ladder >= low) & (ladder <= high)] for ladder in ladders[-4:]] + ladders[:-4]
+    return [ladder for ladder in ladders if len(ladder) > 20]
 
 
 @np.errstate(all="ignore")
 def extreme_places(look: Callable[[Array], tuple[list[Array], Array]], places: Array) -> list[float]:
     """Return the values at which each column is smallest, and largest."""
-    made = []
+    values = []
     for k, column in enumerate(look(places)[0]):
         for sign in (1.0, -1.0):
             place = int(np.argmin(np.where(np.isfinite(column), sign * column, np.inf)))
             low, high = places[max(place - 1, 0)], places[min(place + 1, len(places) - 1)]
             centre = places[place]
             for _ in range(7):  # thirty times closer each time
-                near = np.append(np.linspace(low, high, 65), centre)
-                tried = look(near)[0][k]
-                centre = near[int(np.argmin(np.where(np.isfinite(tried), sign * tried, np.inf)))]
+                grid = np.append(np.linspace(low, high, 65), centre)
+                on_grid = look(grid)[0][k]
+                centre = grid[int(np.argmin(np.where(np.isfinite(on_grid), sign * on_grid, np.inf)))]
                 width = (high - low) / 30
                 low, high = max(centre - width, places[0]), min(centre + width, places[-1])
-            made.append(float(look(np.array([centre]))[1][0]))
-    return made
+            values.append(float(look(np.array([centre]))[1][0]))
+    return values
 
 
 Probe = Callable[[Mapping[str, Array]], Array]
@@ -176,28 +176,45 @@ class Rule:
     ends: Mapping[str, Array] = field(default_factory=dict)
 
 
-class Source(Protocol):
-    """Anything that offers a rule: for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers.
+class Source:
+    """Random variables of a transform: rules for expectations, and where functions of the variables are extreme.
 
-    It may also offer ``first_rule(probe)``, a cheap one to begin with, and ``extremes(function)``, where functions of
-    its variables are smallest and largest over the support of its law, however little weight that has.
+    A subclass offers ``names`` and ``rule``, and overrides what it can say beyond the points of a rule.
     """
 
-    @property
-    def names(self) -> tuple[str, ...]: ...
+    names: tuple[str, ...]
+    has_density: bool = False  # whether rules are good away from the support only, as those of a density are
 
-    def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule: ...
+    def stated_laws(self) -> Mapping[str, Any]:
+        """Return the laws that were given, by the name of their variable, as messages state them."""
+        return {}
+
+    def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
+        """Return a rule for integrands like ``probe``, or a general one; ``digits`` asks for mpmath numbers."""
+        raise NotImplementedError
+
+    def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
+        """Return where functions are smallest and largest over the support of the law, however little weight that has."""
+        return {}
+
+    def ladders(self) -> list[dict[str, Array]]:
+        """Return sequences of values that go out to the ends of the support of each variable."""
+        return []
+
+    def tail(self, probe: Probe) -> float:
+        """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
+        return 0.0
 
 
 @dataclass(frozen=True)
-class PointSource:
+class PointSource(Source):
     """Finitely many points with their weights."""
 
     values: Mapping[str, Any]
     weights: Any
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.values)
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
@@ -217,18 +234,28 @@ class HasLaw(Protocol):
 
 
 @dataclass(frozen=True)
-class LawSource:
+class LawSource(Source):
     """Independent random variables with given laws; one of them may have a density, or several with few features."""
 
     laws: Mapping[str, HasLaw]
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> tuple[str, ...]:  # type: ignore[override]
         return tuple(self.laws)
 
+    def stated_laws(self) -> Mapping[str, Any]:
+        return self.laws
+
+    @functools.cached_property
+    def _smooth(self) -> list[str]:
+        return [name for name, law in self.laws.items() if density_parts(law.numeric())]
+
+    @property
+    def has_density(self) -> bool:  # type: ignore[override]
+        return len(self._smooth) == 1
+
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
-        names = list(self.laws)
-        smooth = [name for name in names if density_parts(self.laws[name].numeric())]
+        names, smooth = list(self.laws), self._smooth
         atoms = {name: _atoms(self.laws[name], digits) for name in names}
         if len(smooth) != 1:
             more = {name: _join(atoms[name], _resolved(self.laws[name], None, digits)[:2]) for name in smooth}
@@ -251,7 +278,6 @@ class LawSource:
         )
 
     def ladders(self) -> list[dict[str, Array]]:
-        """Return values that go out to the ends of the support of each variable, with the others at some place of theirs."""
         usual = {name: self._usual(name) for name in self.laws}
         return [
             {key: ladder if key == name else np.full(len(ladder), usual[key]) for key in self.laws}
@@ -267,7 +293,6 @@ class LawSource:
         return float(points[int(np.argmax(weights))])
 
     def tail(self, probe: Probe) -> float:
-        """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
         largest = 0.0
         usual = {name: self._usual(name) for name in self.laws}
         for name, law in self.laws.items():
@@ -282,16 +307,11 @@ class LawSource:
         return largest
 
     def extremes(self, function: Callable[[Mapping[str, Array]], list[Array]]) -> Mapping[str, Array]:
-        """Return where functions of the variables are smallest and largest over the whole support.
-
-        One of them may have a density; it is looked at on a grid, and again around the best places,
-        ever closer.
-        """
-        laws = {name: law.numeric() for name, law in self.laws.items()}
-        smooth = [name for name, law in laws.items() if density_parts(law)]
-        if len(smooth) != 1:
+        # one variable may have a density; it is looked at on a grid, and again around the best
+        # places, ever closer
+        if not self.has_density:
             return {}
-        (name,) = smooth
+        (name,), laws = self._smooth, {name: law.numeric() for name, law in self.laws.items()}
         grids = [part.point(np.linspace(float(part.low), float(part.high), 305), np) for part in density_parts(laws[name])]
         places = np.unique(np.concatenate([*grids, *law_ladders(laws[name])]))
         others = {key: [float(value) for value, _ in law.atoms_of()] for key, law in laws.items() if key != name}
@@ -312,8 +332,8 @@ def _atoms(law: HasLaw, digits: int | None) -> tuple[Array, Array]:
     if digits is None:
         table = np.array(law.numeric().atoms_of(), dtype=float).reshape(-1, 2)
         return table[:, 0], table[:, 1]
-    with mpmath.workdps(digits + 15):
-        pairs = law.numeric(digits + 15).atoms_of()
+    with mpmath.workdps(digits + GUARD):
+        pairs = law.numeric(digits + GUARD).atoms_of()
         return _exact([value for value, _ in pairs]), _exact([share for _, share in pairs])
 
 
@@ -329,12 +349,12 @@ def _product(tables: Mapping[str, tuple[Array, Array]]) -> Rule:
 def _resolved(
     law: HasLaw, probe: Probe | None, digits: int | None, name: str = "", fixed: Mapping[str, Any] | None = None
 ) -> tuple[Array, Array, Array]:
-    found, corners = [], []
+    rules, corners = [], []
     parts = density_parts(law.numeric(), digits)
     precise: list[Any] = [None] * len(parts)
     if digits is not None:
-        with mpmath.workdps(digits + 15):
-            precise = density_parts(law.numeric(digits + 15), digits)
+        with mpmath.workdps(digits + GUARD):
+            precise = density_parts(law.numeric(digits + GUARD), digits)
     for part, twin in zip(parts, precise, strict=True):
 
         def integrands(y: Array, part: DensityPart = part) -> Array:
@@ -349,16 +369,16 @@ def _resolved(
         corners.append(part.point(edges, np))
         if digits is None:
             (y,), (weights,) = panel_nodes(edges[None], LineRule.nodes)
-            found.append((part.point(y, np), part.mass * weights * part.density(y, np)))
+            rules.append((part.point(y, np), part.mass * weights * part.density(y, np)))
         else:
-            with mpmath.workdps(digits + 15):  # as many nodes as the digits need
+            with mpmath.workdps(digits + GUARD):  # as many nodes as the digits need
                 ends = [mpmath.mpf(end) for end in (twin.low, *edges[1:-1].tolist(), twin.high)]
                 panels = itertools.product(pairwise(ends), precise_legendre(int(1.5 * digits) + 10, digits + 25))
                 rule = [(a + (b - a) * (node + 1) / 2, (b - a) / 2 * weight) for (a, b), (node, weight) in panels]
                 masses = [twin.mass * mass * twin.density(y, mpmath) for y, mass in rule]
                 points = [twin.point(y, mpmath) for y, _ in rule]
-            found.append((np.array(points, dtype=object), np.array(masses, dtype=object)))
-    return (*functools.reduce(_join, found), np.concatenate(corners))
+            rules.append((np.array(points, dtype=object), np.array(masses, dtype=object)))
+    return (*functools.reduce(_join, rules), np.concatenate(corners))
 
 
 def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:
@@ -368,7 +388,7 @@ def as_source(laws: Any, names: tuple[str, ...] = ()) -> Source:
         return laws.source((*first, *(name for name in names if name not in first)))
     if laws is None:
         return PointSource({}, [1.0])
-    if hasattr(laws, "rule") and hasattr(laws, "names"):
+    if isinstance(laws, Source):
         return laws
     if hasattr(laws, "values") and hasattr(laws, "weights") and hasattr(laws, "names"):
         return PointSource(dict(zip(laws.names, laws.values, strict=True)), laws.weights)

@@ -102,63 +102,63 @@ def survey(
         left = real - margin
         columns = np.append(real + np.geomspace(region.high - real, margin, 15), left)
         rows = np.append(0.0, np.geomspace(margin, region.height, 10))
-    found: list[Complex] = []
-    bad = np.zeros((0, 0), dtype=bool)
+    complex_points: list[Complex] = []
+    suspicious = np.zeros((0, 0), dtype=bool)
     for _ in range(CONTROLS.rounds):
         mesh = _follow(prepared, anchor, columns, rows)
-        bad = _suspicious(mesh, real) & _open(mesh, found, margin)
-        before = len(found)
-        for j, k in np.argwhere(bad)[: bad.sum() // 2 + 1]:  # from the right
-            _examine(prepared, anchor, mesh, int(j), int(k), found, left)
-        if len(found) > before:  # the search now ends at the rightmost of them
-            best = max(item.p.real for item in found)
-            margin = min(margin, CONTROLS.rough * min(abs(item.p) for item in found))
+        suspicious = _suspicious(mesh, real) & _open(mesh, complex_points, margin)
+        known = len(complex_points)
+        for j, k in np.argwhere(suspicious)[: suspicious.sum() // 2 + 1]:  # from the right
+            _examine(prepared, anchor, mesh, int(j), int(k), complex_points, left)
+        if len(complex_points) > known:  # the search now ends at the rightmost of them
+            best = max(point.p.real for point in complex_points)
+            margin = min(margin, CONTROLS.rough * min(abs(point.p) for point in complex_points))
             left = best - margin
             keep = columns[columns > best + 2 * margin]
             columns = np.concatenate([keep, [best + margin, left]])
-            rows = _around(rows, [item.p.imag for item in found], margin)
+            rows = _around(rows, [point.p.imag for point in complex_points], margin)
             continue
         if (
-            not bad.any()
+            not suspicious.any()
             or len(columns) * len(rows) * (1 + prepared.rule.weights.size / 200) > CONTROLS.work / CONTROLS.rounds
         ):
             break
-        columns, rows = _refined(mesh, bad)
-    best = max([item.p.real for item in found] + ([] if real is None else [real]), default=-np.inf)
-    kept = [item for item in found if item.p.real >= best - 0.1 * CONTROLS.enough * max(abs(best), margin)]
-    return kept, not bad[mesh.columns[1:] >= best + 0.9 * margin].any()
+        columns, rows = _refined(mesh, suspicious)
+    best = max([point.p.real for point in complex_points] + ([] if real is None else [real]), default=-np.inf)
+    rightmost = [point for point in complex_points if point.p.real >= best - 0.1 * CONTROLS.enough * max(abs(best), margin)]
+    return rightmost, not suspicious[mesh.columns[1:] >= best + 0.9 * margin].any()
 
 
 def _around(rows: Array, heights: list[float], margin: float) -> Array:
     """Add rows that come closer and closer to some heights, down to the margin."""
-    more = [rows]
+    parts = [rows]
     for height in heights:
         gap = np.abs(rows - height).min() + margin
         steps = margin * 2.0 ** np.arange(0.5, max(np.log2(4 * gap / margin), 1.0) + 0.5)
-        more += [(height + steps)[height + steps < rows[-1]], height - steps[steps < height]]
-    every = np.sort(np.concatenate(more))
-    return every[np.concatenate([[True], np.diff(every) > 1e-3 * margin])]
+        parts += [(height + steps)[height + steps < rows[-1]], height - steps[steps < height]]
+    all_rows = np.sort(np.concatenate(parts))
+    return all_rows[np.concatenate([[True], np.diff(all_rows) > 1e-3 * margin])]
 
 
-def _open(mesh: Mesh, found: list[Complex], margin: float) -> Array:
+def _open(mesh: Mesh, complex_points: list[Complex], margin: float) -> Array:
     """Return the cells that still matter: to the right of what was found, or beside it; not those it lies in."""
-    made = np.ones((len(mesh.columns) - 1, len(mesh.rows) - 1), dtype=bool)
-    if not found:
-        return made
-    best = max(item.p.real for item in found)
-    made &= (mesh.columns[:-1] > best + 0.1 * CONTROLS.enough * abs(best))[:, None]
-    for item in found:
+    relevant = np.ones((len(mesh.columns) - 1, len(mesh.rows) - 1), dtype=bool)
+    if not complex_points:
+        return relevant
+    best = max(point.p.real for point in complex_points)
+    relevant &= (mesh.columns[:-1] > best + 0.1 * CONTROLS.enough * abs(best))[:, None]
+    for point in complex_points:
         slack = 2.1 * margin
-        rows = (mesh.rows[:-1] <= item.p.imag + slack) & (item.p.imag - slack <= mesh.rows[1:])
-        made &= ~((mesh.columns[1:] <= item.p.real + 5 * margin)[:, None] & rows[None])
-    return made
+        rows = (mesh.rows[:-1] <= point.p.imag + slack) & (point.p.imag - slack <= mesh.rows[1:])
+        relevant &= ~((mesh.columns[1:] <= point.p.real + 5 * margin)[:, None] & rows[None])
+    return relevant
 
 
 def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, rows: Array) -> Mesh:
     """Continue R from the right along every row."""
     shape = (len(columns), len(rows))
     R, steady = np.empty(shape, dtype=complex), np.ones(shape, dtype=bool)
-    parts: list[Any] = []
+    derivatives: list[Any] = []
     d = prepared(*anchor)
     power = float(anchor[1] * d.slope / anchor[0]) if anchor[0] else 0.0
     p = columns[0] + 1j * rows
@@ -167,17 +167,17 @@ def _follow(prepared: Prepared, anchor: tuple[float, float], columns: Array, row
         new_p = column + 1j * rows
         guess = current
         if j:
-            move, slope = new_p[0] - p[0], parts[-1].slope
-            share = 1 - parts[-1].bend * move / (2 * slope)
+            move, slope = new_p[0] - p[0], derivatives[-1].slope
+            share = 1 - derivatives[-1].bend * move / (2 * slope)
             far = np.abs(share)
             guess = current + move * slope / np.where((far > 0.2) & (far < 5), share, 1.0)
         value, _, d = newton(prepared, guess, new_p, enough=CONTROLS.rough**2)
         if j:
-            reach = _reach(parts[-1], d)
+            reach = _reach(derivatives[-1], d)
             steady[j] = (np.abs(value - guess) <= CONTROLS.length * reach) & np.isfinite(value)
         R[j], p, current = value, new_p, value
-        parts.append(d)
-    return Mesh(columns, rows, R, parts, steady)
+        derivatives.append(d)
+    return Mesh(columns, rows, R, derivatives, steady)
 
 
 def _reach(*ends: Any) -> Array:
@@ -217,7 +217,7 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
 
 
 def _examine(
-    prepared: Prepared, anchor: tuple[float, float], mesh: Mesh, j: int, k: int, found: list[Complex], left: float
+    prepared: Prepared, anchor: tuple[float, float], mesh: Mesh, j: int, k: int, complex_points: list[Complex], left: float
 ) -> None:
     """Try Newton's method from the corners of a cell for a branch point, and for a pole."""
     width = abs(mesh.columns[j] - mesh.columns[j + 1])
@@ -225,20 +225,20 @@ def _examine(
     centre = (mesh.columns[j] + mesh.columns[j + 1]) / 2 + 0.5j * (mesh.rows[k] + mesh.rows[k + 1])
     for a, b in ((j, k), (j, k + 1), (j + 1, k), (j + 1, k + 1)):
         R, p = complex(mesh.R[a, b]), complex(mesh.columns[a] + 1j * mesh.rows[b])
-        answers, made, d = [], fold_newton(prepared, R, p), prepared(R, p)
-        if made is not None and abs(made[0]) <= abs(R) / CONTROLS.enough:  # else towards a pole
-            answers.append(Complex("branch point", complex(made[0]), complex(made[1])))
+        guesses, fold, d = [], fold_newton(prepared, R, p), prepared(R, p)
+        if fold is not None and abs(fold[0]) <= abs(R) / CONTROLS.enough:  # else towards a pole
+            guesses.append(Complex("branch point", complex(fold[0]), complex(fold[1])))
         limit = pole_limit(prepared, R, p, p + R / d.slope) if d.slope != 0 else None  # 1/R = 0
         if limit is not None and limit[1] <= CONTROLS.close * abs(limit[0]):
-            answers.append(Complex("pole", complex(np.inf), complex(limit[0])))
-        for item in answers:
-            at = item.p
+            guesses.append(Complex("pole", complex(np.inf), complex(limit[0])))
+        for guess in guesses:
+            at = guess.p
             near = abs(at.real - centre.real) <= 1.01 * width and abs(at.imag - centre.imag) <= 1.01 * height
             if not near or not 1e-9 * (abs(at) + height) < at.imag <= mesh.rows[-1] or at.real < left:
                 continue
-            known = any(abs(at - one.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for one in found)
-            if not known and _on_sheet(prepared, anchor, *item, width + height):
-                found.append(item)
+            known = any(abs(at - point.p) <= 10 * CONTROLS.enough * (abs(at) + TINY) for point in complex_points)
+            if not known and _on_sheet(prepared, anchor, *guess, width + height):
+                complex_points.append(guess)
 
 
 def _on_sheet(prepared: Prepared, anchor: tuple[float, float], kind: str, R: complex, p: complex, size: float) -> bool:

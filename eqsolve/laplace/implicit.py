@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsolve.compile.singularity import Denominator, ImplicitTransform
 from eqsolve.errors import SolverError, UsageError
-from eqsolve.laplace.controls import CONTROLS, TINY
+from eqsolve.laplace.controls import CONTROLS, GUARD, TINY
 from eqsolve.laplace.expectation import Rule, Source
 from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array, richardson
 
@@ -52,26 +52,6 @@ class Derivatives:
         return self.h_Rp + self.h_RR * self.slope
 
 
-def merged(x: Array, weights: Array, bins: int) -> tuple[Array, Array]:
-    """Return two points per bin with the moments up to the third of all points in it; bins are even in log x."""
-    keep = weights > 1e-18 * weights.max()
-    x, weights = x[keep], weights[keep]
-    low, high = x.min(), x.max()
-    place = np.log(x - low + 1e-6 * abs(low) + 1e-12 * (high - low)) if low > 0 else x
-    index = np.minimum(((place - place.min()) / (np.ptp(place) or 1.0) * bins).astype(int), bins - 1)
-    index = np.unique(index, return_inverse=True)[1].ravel()
-    mass = np.bincount(index, weights)
-    centre = np.bincount(index, weights * x) / mass
-    gap = x - centre[index]
-    spread = np.sqrt(np.bincount(index, weights * gap**2) / mass)
-    with np.errstate(all="ignore"):
-        skew = np.bincount(index, weights * gap**3) / mass / spread**3 / 2
-    skew = np.where((spread > 1e-12 * np.abs(centre)) & np.isfinite(skew), skew, 0.0)
-    root = np.sqrt(1 + skew**2)
-    sides = np.concatenate([skew + root, skew - root])
-    return np.tile(centre, 2) + np.tile(spread, 2) * sides, np.tile(mass, 2) / (1 + sides**2)
-
-
 class Prepared:
     """An implicit transform with its law and parameters, ready to be evaluated.
 
@@ -88,17 +68,11 @@ class Prepared:
         self.transform, self.source, self.exact = transform, source, exact
         self.floats = [(numbers or {})[name] for name in transform.parameters]
         self._distances = transform.distances
-        self._extremes: dict[str, list[Array]] = {}  # shared by copies
-        self.use(source.first_rule(self._outline) if hasattr(source, "first_rule") else source.rule())
-        if not hasattr(source, "first_rule"):  # of a solved fixed point it is expensive, and looked for when it matters
-            self.look_for_extremes()
-
-    def _outline(self, values: Mapping[str, Array]) -> Array:
-        """Return what points to begin with must resolve: the random parts of the transform and one over them."""
-        size = len(next(iter(values.values())))
-        columns = self.transform.bundle.static_values(values, self.floats)
-        with np.errstate(all="ignore"):
-            return np.stack([np.ones(size), *columns, *(1 / column for column in columns if column.all())])
+        self._last: tuple[Any, Any] | None = None  # the point (R, p) at which the expectations are resolved
+        # points of a rule stay away from where a law has nearly no weight, but a transform is singular
+        # where a denominator vanishes there all the same
+        self._extremes = {} if self._distances is None else source.extremes(self._distance_statics)
+        self.use(source.rule())
 
     @np.errstate(all="ignore")
     def _distance_statics(self, values: Mapping[str, Array]) -> list[Array]:
@@ -115,59 +89,14 @@ class Prepared:
         self.rule = rule
         self.statics = self.transform.bundle.static_values(rule.values, self.floats)
         if self._distances is not None:
-            ends = rule.ends
-            whole = {key: np.concatenate([column, ends[key]]) for key, column in rule.values.items()} if ends else rule.values
-            self._distance_columns = self._with_extremes(self._distance_statics(whole))
-
-    @property
-    def has_density(self) -> bool:
-        """Whether a law behind has more than atoms, so that its rule is good away from its support only."""
-        return bool(self.rule.ends) or hasattr(self.source, "first_rule")
-
-    def _with_extremes(self, columns: list[Array]) -> list[Array]:
-        """Add the ends of the law's support to the random parts of denominators, once they are known."""
-        known = self._extremes.get("statics")
-        return columns if known is None else [np.concatenate(pair) for pair in zip(columns, known, strict=True)]
-
-    def look_for_extremes(self) -> bool:
-        """Find where denominators are smallest over the whole support of the law; say whether that was news.
-
-        Points of a rule stay away from where a law has nearly no weight, but a transform is singular there all the same.
-        """
-        if self._distances is None or "statics" in self._extremes or not hasattr(self.source, "extremes"):
-            return False
-        with np.errstate(all="ignore"):
-            values = self.source.extremes(self._distance_statics)
-            found = self._distance_statics(values) if values else [np.zeros(0)] * len(self._distance_columns)
-        self._extremes["statics"] = found
-        self._distance_columns = self._with_extremes(self._distance_columns)
-        return True
-
-    def coarse(self, bins: int = 48) -> Prepared | None:
-        """Return the same transform with the points of the law merged into few, to look around cheaply."""
-        if not self.statics:
-            return None
-        made: Prepared = object.__new__(Prepared)
-        made.__dict__.update(self.__dict__)
-        made._merged = True  # keeps its points wherever it is looked at
-        if len(self.statics) == 1 and self.transform.same_statics and self.rule.weights.size > 6 * bins:
-            x, weights = merged(self.statics[0], self.rule.weights, bins)
-            made.rule, made.statics = Rule({}, weights), [x]
-            made._distance_columns = self._with_extremes([x])
-        return made
+            places = (self._distance_statics(item) for item in (rule.values, rule.ends, self._extremes) if item)
+            self._distance_columns = [np.concatenate(parts) for parts in zip(*places, strict=True)]
 
     def resolve(self, R: Any, p: Any) -> None:
         """Take a rule that is good at one point (R, p)."""
-        if self.transform.bundle.statics and not self._merged:
+        if self.transform.bundle.statics:
             self._last = (R, p)
             self.use(self.source.rule(self._probe(R, p)))
-
-    def resolved_near(self, R: float, p: float, share: float) -> bool:
-        """Whether the last rule was made for a point so near, in units of |p| and of the smallest denominator."""
-        if self._last is None or self._merged:
-            return False
-        moved = abs(self._last[1] - p) + abs(self._last[0] - R)
-        return bool(moved <= share * min(abs(p), self.distance(R, p)[0]))
 
     def _probe(self, R: Any, p: Any) -> Any:
         bundle = self.transform.bundle
@@ -202,22 +131,21 @@ class Prepared:
 
     def distance(self, R: float, p: float) -> tuple[float, float, float]:
         """Return the smallest random denominator at a point, and its derivatives in R and p; inf without any."""
-        best, fallen, step = (np.inf, 0.0, 0.0), False, 1e-6
+        smallest, step = (np.inf, 0.0, 0.0), 1e-6
         if self._distances is None:
-            return best
+            return smallest
         columns, (inner, _) = self._distance_columns, self._distances.functions("numpy")
         for index, values in enumerate(inner(R, p, *self.floats, *columns)):
             table = np.abs(np.atleast_1d(values))
             place = int(np.argmin(table))
             here = float(table[place])
-            if here < best[0]:
+            if here < smallest[0]:
                 at, slopes = [column[place] for column in columns], []
                 for dR, dp in ((step * (abs(R) + TINY), 0.0), (0.0, step * (abs(p) + TINY))):
                     moved = inner(R + dR, p + dp, *self.floats, *at)[index]
                     slopes.append((float(np.abs(moved)) - here) / (dR + dp))
-                best, fallen = (here, slopes[0], slopes[1]), len(at) > 1 or here < 0.999 * abs(float(at[0]))
-        # smaller than its random part alone: the ends of the law's support matter
-        return self.distance(R, p) if fallen and self.look_for_extremes() else best
+                smallest = (here, slopes[0], slopes[1])
+        return smallest
 
     def same_side(self, first: tuple[float, float], second: tuple[float, float]) -> bool:
         """Whether no random denominator changes its sign between two points."""
@@ -232,16 +160,13 @@ class Prepared:
         bundle = self.transform.bundle
         numbers = self.exact()
         rule = self.precise_rule(digits)
-        with mpmath.workdps(digits + 15):
+        with mpmath.workdps(digits + GUARD):
             statics = bundle.static_values(rule.values, numbers, "mpmath")
 
         def function(R: Any, p: Any) -> Derivatives:
             return Derivatives(*bundle.evaluate_precise(R, p, numbers, statics, rule.weights))
 
         return function
-
-    _last: tuple[Any, Any] | None = None
-    _merged: bool = False
 
     @functools.lru_cache(maxsize=2)  # noqa: B019  (a rule of many digits is expensive, and few are made)
     def precise_rule(self, digits: int) -> Rule:
@@ -253,7 +178,7 @@ class Prepared:
 def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
     """Raise when a random denominator vanishes for p arbitrarily far right, where R is small."""
     bundle = prepared._distances
-    if bundle is None or not hasattr(prepared.source, "ladders"):
+    if bundle is None:
         return
     inner, _ = bundle.functions("numpy")
     usual = [float(np.median(column)) for column in prepared._distance_columns]
@@ -266,8 +191,8 @@ def refuse_unbounded(prepared: Prepared, R: float = 1e-12) -> None:
             else:
                 sign = np.sign(inner(R, _FAR, *prepared.floats, *usual)[index])[-1]
                 steps = range(len(columns[0]))
-                there = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in steps]
-                signs = [row * np.ones_like(_FAR) for row in there]
+                values_at = [np.sign(inner(R, _FAR, *prepared.floats, *(c[i] for c in columns))[index]) for i in steps]
+                signs = [row * np.ones_like(_FAR) for row in values_at]
                 roots = np.array([np.max(_FAR[(row != sign) & (row != 0)], initial=0.0) for row in signs])
             if _without_bound(roots):
                 raise SolverError(_words(prepared, denominator))
@@ -278,15 +203,15 @@ def _rightmost_roots(coefficients: Array) -> Array:
     if len(coefficients) == 2:
         slope, constant = coefficients
         return np.where(np.isfinite(slope) & np.isfinite(constant), -constant / slope, np.nan)
-    made = []
+    parts = []
     for column in coefficients.T:
         size = np.abs(column).max()
         if not np.isfinite(size) or size == 0:
-            made.append(np.nan)
+            parts.append(np.nan)
             continue
         roots = np.roots(column / size)
-        made.append(float(roots.real.max()) if len(roots) else -np.inf)
-    return np.array(made)
+        parts.append(float(roots.real.max()) if len(roots) else -np.inf)
+    return np.array(parts)
 
 
 def _without_bound(roots: Array) -> bool:
@@ -301,10 +226,10 @@ def _without_bound(roots: Array) -> bool:
 @np.errstate(all="ignore")
 def refuse_divergent(prepared: Prepared, points: tuple[tuple[float, float], ...]) -> None:
     """Raise when an expectation over an infinite support diverges before the end of a walk along the real axis."""
-    if not hasattr(prepared.source, "tail") or prepared.source.tail(prepared._probe(*points[-1])) < CONTROLS.enough:
+    if prepared.source.tail(prepared._probe(*points[-1])) < CONTROLS.enough:
         return
     p = next(p for R, p in points if prepared.source.tail(prepared._probe(R, p)) >= CONTROLS.enough)
-    laws = ", ".join(f"`{name}` ~ {law}" for name, law in getattr(prepared.source, "laws", {}).items())
+    laws = ", ".join(f"`{name}` ~ {law}" for name, law in prepared.source.stated_laws().items())
     raise SolverError(
         f"the expectation over {laws} diverges to the left of about {prepared.transform.variable} = {p:.4g}, for its support "
         "is unbounded: the rate is set by the tail of the law, and is not found in this way. Write the expectation in closed "
@@ -313,7 +238,7 @@ def refuse_divergent(prepared: Prepared, points: tuple[tuple[float, float], ...]
 
 
 def _words(prepared: Prepared, denominator: Denominator) -> str:
-    laws = getattr(prepared.source, "laws", {})
+    laws = prepared.source.stated_laws()
     names = denominator.randoms
     which = " and ".join(f"`{name}`" + (f" ~ {laws[name]}" if name in laws else "") for name in names)
     other = f", or give `{names[0]}` a law of bounded support such as Uniform(0, 1)" if names[0] in laws else ""
@@ -420,7 +345,7 @@ def track_to(prepared: Prepared, start: tuple[Any, Any], end: Any) -> Any:
     done, step = 0.0, 1.0
     whole = complex(end) - p
     d = prepared(R, p)
-    for _ in range(CONTROLS.steps):
+    for _ in range(CONTROLS.pieces):
         move = whole * min(step, 1.0 - done)
         guess = R + d.slope * move
         new, good, _ = newton(prepared, guess, p + move)

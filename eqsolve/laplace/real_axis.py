@@ -1,8 +1,8 @@
 """Numerical continuation of a transform along the real axis, from p → +∞ to its first singularity.
 
 Predictor and corrector (Allgower & Georg, Numerical Continuation Methods, 1990,
-doi:10.1007/978-3-642-61257-2). The walk is made with few points of the law first, and confirmed
-with all; expectations are resolved where it ends.
+doi:10.1007/978-3-642-61257-2). Expectations are resolved where
+the walk begins, and where it ends.
 
 The sheet is fixed at the far right, where the transform of an ordinary function stays bounded.
 Steps shrink with the distance to what may come: a branch point, a pole, the edge of a law. A branch
@@ -60,7 +60,7 @@ def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: 
     largest, points = abs(R), [(R, p)]
     last: dict[str, float] = {}
     resolved, first, edges = np.inf, 0.0, [np.inf]
-    for _ in range(CONTROLS.steps):
+    for _ in range(CONTROLS.pieces):
         d = prepared(R, p)
         F, slope = d.h_R, d.slope
         largest = max(largest, abs(R))
@@ -81,8 +81,8 @@ def first_real_singularity(prepared: Prepared, start: tuple[float, float], low: 
         guesses = _guesses(prepared, d, R, p)
         for kind, at in guesses.items():
             steady = kind in last and abs(last[kind] - at) < CONTROLS.length * (p - at)
-            if steady and (found := _land(prepared, kind, R, p, at, scale, points)) is not None:
-                return found
+            if steady and (track := _land(prepared, kind, R, p, at, scale, points)) is not None:
+                return track
         last = guesses
         if near < CONTROLS.close * (abs(R) + abs(p)) or (lengths[2] < 1e-14 * scale and abs(p) < 1e-12 * scale):
             moved = 3 * abs(p - lengths[2] - edges[-1])
@@ -136,12 +136,12 @@ def _cross(prepared: Prepared, d: Any, R: float, p: float, scale: float) -> tupl
 
 def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]:
     """Return the places to the left that the local behaviour points to, by kind of singularity."""
-    found = {}
+    guesses = {}
     if d.fold_slope != 0 and not prepared.transform.is_linear:
-        found["branch point"] = p - 0.5 * d.h_R / d.fold_slope
+        guesses["branch point"] = p - 0.5 * d.h_R / d.fold_slope
     if d.slope != 0:
-        found["pole"] = p + R / d.slope
-    return {kind: float(at) for kind, at in found.items() if at < p}
+        guesses["pole"] = p + R / d.slope
+    return {kind: float(at) for kind, at in guesses.items() if at < p}
 
 
 def _advance(prepared: Prepared, R: float, p: float, d: Any, step: float) -> tuple[float, float]:
@@ -165,10 +165,10 @@ def _land(
 ) -> RealTrack | None:
     if kind == "branch point":
         d = prepared(R, p)
-        found = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at)
-        if found is None:
+        fold = fold_newton(prepared, R - d.h_R / d.h_RR if d.h_RR else R, at)
+        if fold is None:
             return None
-        R_c, p_c = float(found[0]), float(found[1])
+        R_c, p_c = float(fold[0]), float(fold[1])
         if not (p_c < p and abs(p_c - at) < 2 * (p - at)):
             return None
         d = prepared(R_c, p_c)  # |R − R_c| at this distance from a square-root branch point
@@ -179,10 +179,10 @@ def _land(
     # the point where 1/R vanishes, once the curve is on its way there
     if not (abs(R) > 10 * abs(points[0][0]) and p - at < 0.1 * scale):
         return None
-    made = pole_limit(prepared, R, p, at)
-    if made is None or made[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(made[0])) or made[0] > p:
+    limit = pole_limit(prepared, R, p, at)
+    if limit is None or limit[1] > 0.1 * CONTROLS.close * max(1e-2 * scale, abs(limit[0])) or limit[0] > p:
         return None
-    place = float(made[0])
+    place = float(limit[0])
     if prepared.transform.is_linear:
         if not prepared.same_side((R, p), (R, place)):  # behind the edge of a law
             return None
@@ -196,52 +196,17 @@ def _land(
 
 
 def walk_real_axis(prepared: Prepared, start: float | None, region: tuple[float, float] | None) -> RealTrack:
-    """Walk along the real axis, and again with expectations resolved where the walk ended, until nothing moves."""
+    """Walk along the real axis, with the expectations resolved where the walk begins, and where it ends."""
     low = None if region is None else float(region[0])
-    for attempt in range(3):
-        quick = prepared.coarse()
-        if quick is None:
-            break
-        try:
-            track = first_real_singularity(quick, far_right(quick, start), low)
-        except SolverError:
-            break
-        if (found := _with_all_points(prepared, track)) is not None:
-            return found
-        if track.kind not in ("branch point", "edge") or track.p >= 0 or (track.kind == "edge" and attempt):
-            break
-        if not prepared.resolved_near(track.R, track.p, 0.2):  # else the walk is repeated with the points made there
-            # the points of the law were too few there: before the edge of one a branch point may
-            # have been missed
-            inside = (at for at in reversed(track.points) if quick.distance(*at)[0] > 1e-5 * (abs(at[0]) + abs(at[1])))
-            prepared.resolve(*next(inside, track.points[0]))
     begin = far_right(prepared, start)
     prepared.resolve(*begin)
     track = first_real_singularity(prepared, far_right(prepared, begin[0]), low)
     if track.kind != "branch point" or not prepared.transform.randoms:
         return track
-    made = _settled(prepared, track.R, track.p)
-    if made is None:
+    settled = _settled(prepared, track.R, track.p)
+    if settled is None:
         raise SolverError(f"the branch point near p = {track.p:.6g} is lost when the expectations are resolved there")
-    return replace(track, R=made[0], p=made[1])
-
-
-def _with_all_points(prepared: Prepared, track: RealTrack) -> RealTrack | None:
-    """Return a walk made with few points of the law as it is with all of them, with its bracket; None if they differ."""
-    if track.kind != "branch point" or not prepared.same_side(track.points[-1], (track.R, track.p)):
-        return None
-    made = _settled(prepared, track.R, track.p)
-    if made is None or abs(made[1] - track.p) > 5 * CONTROLS.rough * abs(track.p):
-        return None
-    R, p = made
-    some = [*track.points[:-8:3], *track.points[-8:]]
-    values, at = (np.array(column) for column in zip(*some, strict=True))
-    exact, reached, _ = newton(prepared, values, at)  # the same walk, with all points of the law
-    good = np.abs(exact - values) <= 5 * CONTROLS.rough * (np.abs(values - R) + np.abs(exact - R))
-    good &= (at > p) & reached
-    count = len(good) if good.all() else int(np.argmin(good))  # the last steps may differ: R moves as a root of p there
-    points = tuple((float(r), float(q)) for r, q in zip(exact[:count], at, strict=False))
-    return _bracketed(prepared, replace(track, R=R, p=p, points=points), bool(points))
+    return replace(track, R=settled[0], p=settled[1])
 
 
 def _bracketed(prepared: Prepared, track: RealTrack, good: bool) -> RealTrack | None:
@@ -255,20 +220,16 @@ def _bracketed(prepared: Prepared, track: RealTrack, good: bool) -> RealTrack | 
 def _settled(prepared: Prepared, R: float, p: float) -> tuple[float, float] | None:
     """Resolve the expectations at a branch point until it no longer moves."""
     first = fold_newton(prepared, R, p)
-    if (
-        first is not None
-        and abs(first[1] - p) <= 5 * CONTROLS.rough * abs(p)
-        and prepared.same_side((R, p), (first[0], first[1]))
-    ):
+    near = first is not None and abs(first[1] - p) <= 5 * CONTROLS.rough * abs(p)
+    if first is not None and near and prepared.same_side((R, p), (first[0], first[1])):
         R, p = float(first[0]), float(first[1])
     for _ in range(6):
-        if not prepared.resolved_near(R, p, CONTROLS.rough):
-            prepared.resolve(R, p)
-        made = fold_newton(prepared, R, p)
-        if made is None or not np.isfinite(made[1]):
+        prepared.resolve(R, p)
+        fold = fold_newton(prepared, R, p)
+        if fold is None or not np.isfinite(fold[1]):
             return None
-        moved = abs(made[1] - p) + abs(made[0] - R)
-        R, p = float(made[0]), float(made[1])
+        moved = abs(fold[1] - p) + abs(fold[0] - R)
+        R, p = float(fold[0]), float(fold[1])
         if moved <= CONTROLS.rough * min(abs(p), prepared.distance(R, p)[0]):  # the rule was made for a point as near as this
             break
     return R, p

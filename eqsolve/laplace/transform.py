@@ -12,7 +12,7 @@ and then the second. So a response gives e^{−pt'} R̄(p) first, and R̄(p)/(p 
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -126,11 +126,11 @@ class Rules:
                 return sym_exp(-self.variable * (second + delay)) * Transform(head)(self.variable)
             past = Time("s")  # of R(t', t), t < t', a convolution with e^{−pt} is left
             return Int(head(first, past + delay) * sym_exp(-self.variable * past), (past, self.start, first))
-        made = [self.variable if moment in running else moment for moment in moments]
-        if isinstance(head, Correlation) and isinstance(made[0], Time):  # what is still a time goes last
-            head, made = head.turned, made[::-1]
+        variables = [self.variable if moment in running else moment for moment in moments]
+        if isinstance(head, Correlation) and isinstance(variables[0], Time):  # what is still a time goes last
+            head, variables = head.turned, variables[::-1]
         bar = head if isinstance(head, Transform) else Transform(head)
-        return sym_exp(-self.variable * delay) * bar(*made)
+        return sym_exp(-self.variable * delay) * bar(*variables)
 
     def _response(self, node: Resp) -> Expr:
         """Return ∂x(t)/∂z(t') of an expression linear in processes, in terms of tangent processes."""
@@ -183,10 +183,10 @@ class Rules:
         if expr.has(Value, Int, Derivative):
             raise self.refuse(expr, "it is not linear in the unknown functions; linearise it first")
         clock = Dummy("t", positive=True)
-        made = laplace_transform(expr.xreplace({time: clock}), clock, self.variable, noconds=True)
-        if made.has(LaplaceTransform, Function("DiracDelta")) or clock in made.free_symbols:
+        transform = laplace_transform(expr.xreplace({time: clock}), clock, self.variable, noconds=True)
+        if transform.has(LaplaceTransform, Function("DiracDelta")) or clock in transform.free_symbols:
             raise self.refuse(expr, "sympy has no closed form of it")
-        return made
+        return transform
 
 
 # --- A linearised stationary `System` turned into its transform equations, and those into one
@@ -208,16 +208,16 @@ class TransformedSystem:
 
     def bar(self, name: str, *variables: Any) -> Value:
         """Return the transform of the function of that name, at p unless variables are given."""
-        found = {equation.head.of.name: equation.head for equation in self.equations if equation.head is not None}
-        if name not in found:
-            raise ModelError(f"model `{self.system.name}` has no transform of `{name}`{did_you_mean(name, found)}")
-        return found[name](*(variables or (self.variable,)))
+        heads = {equation.head.of.name: equation.head for equation in self.equations if equation.head is not None}
+        if name not in heads:
+            raise ModelError(f"model `{self.system.name}` has no transform of `{name}`{did_you_mean(name, heads)}")
+        return heads[name](*(variables or (self.variable,)))
 
     def closed(self, name: str) -> Equation:
         """Return the equation of one response after everything else that is linear has been eliminated."""
         target = self.bar(name)
         known = self._eliminated(target)
-        equation = next(item for item in self.responses if item.lhs == target)
+        equation = next(response for response in self.responses if response.lhs == target)
         return Equation(target, _tidy(equation.rhs.xreplace(known), self.variable), equation.location)
 
     def solved(self, name: str, given: str | None = None) -> Expr:
@@ -235,8 +235,8 @@ class TransformedSystem:
                 key.xreplace({self.variable: variable}): value.xreplace({self.variable: variable})
                 for key, value in self._eliminated(keep).items()
             }
-        equation = next(item for item in self.correlations if item.lhs == target)
-        return _factored(_solve_linear([target], [target - equation.rhs.xreplace(known)])[target])
+        equation = next(correlation for correlation in self.correlations if correlation.lhs == target)
+        return _factored(_solve_linear({target: equation.rhs.xreplace(known)})[target])
 
     def rate_model(
         self, model_name: str, unknown: str, *, factor_out: bool = False, law_of: Any = (), **parts: Any
@@ -261,25 +261,29 @@ class TransformedSystem:
 
     def _eliminated(self, keep: Value | None) -> dict[Basic, Basic]:
         """Solve for the tangents path by path, then for the responses that enter linearly, all but ``keep``."""
-        tangents = [item for item in self.responses if isinstance(item.head.of, Tangent)]  # type: ignore[union-attr]
-        made = _solve_linear([item.lhs for item in tangents], [item.lhs - item.rhs for item in tangents])
-        rest = [item for item in self.responses if item not in tangents and item.lhs != keep and not item.rhs.has(E)]
-        made_rest = _solve_linear([item.lhs for item in rest], [item.lhs - item.rhs for item in rest])
-        return {**{key: value.xreplace(made_rest) for key, value in made.items()}, **made_rest}
+        tangents = {item.lhs: item.rhs for item in self.responses if isinstance(item.lhs.head.of, Tangent)}
+        rest = {
+            item.lhs: item.rhs
+            for item in self.responses
+            if item.lhs not in tangents and item.lhs != keep and not item.rhs.has(E)
+        }
+        tangents_solved, rest_solved = _solve_linear(tangents), _solve_linear(rest)
+        return {**{key: value.xreplace(rest_solved) for key, value in tangents_solved.items()}, **rest_solved}
 
 
-def _solve_linear(unknowns: list[Expr], residuals: list[Expr]) -> dict[Basic, Basic]:
-    if not unknowns:
+def _solve_linear(equations: Mapping[Expr, Expr]) -> dict[Basic, Basic]:
+    """Solve equations, the right side of each unknown, that are linear in the unknowns."""
+    if not equations:
         return {}
-    everything = sorted(set(unknowns).union(*(item.atoms(Value, E) for item in residuals)), key=str)
-    stand_ins = {item: Dummy(f"f{index}") for index, item in enumerate(everything)}
-    wanted = [stand_ins[item] for item in unknowns]
-    answers = sp.solve([item.xreplace(stand_ins) for item in residuals], wanted, dict=True)
-    if len(answers) != 1 or len(answers[0]) != len(unknowns):
-        names = ", ".join(str(item) for item in unknowns)
+    quantities = sorted({*equations}.union(*(right.atoms(Value, E) for right in equations.values())), key=str)
+    dummies = {quantity: Dummy(f"f{index}") for index, quantity in enumerate(quantities)}
+    residuals = [(left - right).xreplace(dummies) for left, right in equations.items()]
+    solutions = sp.solve(residuals, [dummies[unknown] for unknown in equations], dict=True)
+    if len(solutions) != 1 or len(solutions[0]) != len(equations):
+        names = ", ".join(str(unknown) for unknown in equations)
         raise ModelError(f"the transform equations do not determine {names} linearly; is the system linearised?")
-    back = {name: item for item, name in stand_ins.items()}
-    return {item: answers[0][stand_ins[item]].xreplace(back) for item in unknowns}
+    names_back = {dummy: quantity for quantity, dummy in dummies.items()}
+    return {unknown: solutions[0][dummies[unknown]].xreplace(names_back) for unknown in equations}
 
 
 def _factored(expr: Expr) -> Expr:
@@ -308,7 +312,7 @@ def _tidy_mean(node: E, variable: Symbol) -> Expr:
     hidden = shield(node.argument)
     top, bottom = (sp.factor(part) for part in sp.fraction(sp.cancel(sp.together(hidden))))
     outer, inner = (top / bottom).as_independent(*whole.values(), as_Add=False)
-    back = {name: item for item, name in (*whole.items(), *plain.items())}
+    back = {name: quantity for quantity, name in (*whole.items(), *plain.items())}
     return outer.xreplace(back) * E(inner.xreplace(back))
 
 
@@ -333,8 +337,8 @@ def transform_system(system: System, *, variable: Symbol | None = None, second: 
     functions: list[Equation] = []
     correlations: list[Equation] = []
     tangents = derive_tangents(system)
-    starts: dict[Any, Expr] = {item.equation.head: item.initial for item in tangents if item.initial is not None}
-    for equation in (*system.equations, *(item.equation for item in tangents)):
+    starts: dict[Any, Expr] = {tangent.equation.head: tangent.initial for tangent in tangents if tangent.initial is not None}
+    for equation in (*system.equations, *(tangent.equation for tangent in tangents)):
         head = equation.head
         assert head is not None
         assert equation.target is not None
@@ -345,8 +349,8 @@ def transform_system(system: System, *, variable: Symbol | None = None, second: 
             continue
         pairs = list(zip(moments, (p, q), strict=False))
         rules = [Rules(time, name, initial, equation.label, system.start) for time, name in pairs]
-        made = correlations if isinstance(head, Correlation) else functions
-        made.append(_transformed(equation, rules, Transform(head)(*(name for _, name in pairs))))
+        equations = correlations if isinstance(head, Correlation) else functions
+        equations.append(_transformed(equation, rules, Transform(head)(*(name for _, name in pairs))))
     return TransformedSystem(system, p, q, tuple(responses), tuple(functions), tuple(correlations))
 
 

@@ -75,6 +75,14 @@ def test_complex_branch_points() -> None:
     assert len(found.ties) == 1
 
 
+def test_sheets_that_cross_on_the_axis_are_passed_without_a_polynomial() -> None:
+    """The same with an expectation in it: at p = 0 both sheets meet, and the walk along the axis steps over the place."""
+    found = find(R - E(1 / (p**2 + 1 - x * R / 4)), {x: Discrete([1], [1])})
+    assert (found.kind, found.certified) == ("branch point", True)
+    assert complex(found.p) == pytest.approx(1j * math.sqrt(2), abs=1e-12)
+    assert len(found.ties) == 1
+
+
 def test_no_singularity_is_said() -> None:
     with pytest.raises(SolverError, match=r"no singularity in the searched region Re p ≥ -2, \|Im p\| ≤ 2"):
         find(R * exp(p**2) - 1, region=(-2, 2))

@@ -16,7 +16,7 @@ import numpy as np
 
 from eqsolve.errors import logger
 from eqsolve.laplace.controls import CONTROLS
-from eqsolve.laplace.expectation import Probe, Rule, extreme_places
+from eqsolve.laplace.expectation import Probe, Rule, Source, extreme_places
 from eqsolve.numerics.arrays import Array, special
 from eqsolve.numerics.constants import draw_constants
 from eqsolve.numerics.increasing import increasing_roots
@@ -31,7 +31,6 @@ from eqsolve.numerics.quadrature import (
     stacked,
 )
 from eqsolve.results.distribution import Distribution, Histogram, midpoints, probabilities, shaped
-from eqsolve.solvers.fixed_point.newton import ROUGHLY
 
 if TYPE_CHECKING:
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
 # --- The law of some variables of a solved fixed point, as the expectations of a transform take it:
 # with its tails.
 _LOOK = np.linspace(-38, 38, 760)  # where extremes of a law are looked for first, ends of pieces
+_ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes across lines, tried until expectations converge
 _OUTWARDS = 10.0 ** np.arange(0, 8.25, 0.25)  # of a Gaussian variable, to see whether something has a bound
 
 
@@ -66,39 +66,24 @@ def _probed(law: FixedPointLaw, probe: Probe) -> VariableEvaluator:
 
 
 @dataclass(frozen=True, eq=False)
-class SolutionSource:
+class SolutionSource(Source):
     """The joint law of some variables of a solved fixed point, as a source of expectations; its points are not used."""
 
     law: FixedPointLaw
     names: tuple[str, ...]
     precise_solution: Any = None
+    has_density = True
 
     def rule(self, probe: Probe | None = None, digits: int | None = None) -> Rule:
+        law, integrands = self.law, _probed(self.law, probe or _general)
         if digits is not None:
             # in mpmath numbers, on panels that resolve the transform's integrands too
-            integrands, lines = _probed(self.law, probe or _general), self.law.lines(self.names)
-            columns, weights = self.precise_solution.law_nodes(self.names, integrands, lines, digits)
+            columns, weights = self.precise_solution.law_nodes(self.names, integrands, law.lines(self.names), digits)
             return Rule(dict(zip(self.names, columns, strict=True)), weights)
-        return self._resolved(probe or _general, 1e-15)
-
-    def first_rule(self, probe: Probe) -> Rule:
-        """Return a rule to begin with: the nodes of the fixed point itself, or some for integrands like ``probe``."""
-        integrands, lines = _probed(self.law, probe), self.law.solution.point.mesh.lines
-        if lines.exact and not lines.turned:
-            nodes = self.law.solution.point.mesh.moved(integrands.kinks(lines)).nodes()
-            if abs(nodes[2].sum() - 1) < 1e-10:  # else it leaves out where its own integrands vanish
-                return self._at(integrands, lines, nodes)
-        return self._resolved(probe, ROUGHLY[-1])
-
-    def _resolved(self, probe: Probe, tolerance: float) -> Rule:
-        integrands = _probed(self.law, probe)
         # nodes across, for transforms of several variables
-        lines = self.law.lines(self.names, None if len(self.names) == 1 else 64)
-        mesh = adapt(integrands, lines, tolerance=tolerance, rounds=40, most=CONTROLS.panels)
-        return self._at(integrands, lines, mesh.nodes())
-
-    def _at(self, integrands: Evaluator, lines: Any, nodes: tuple[Array, Array, Array, list[Array]]) -> Rule:
-        law, (at, x, share, signs) = self.law, nodes
+        lines = law.lines(self.names, None if len(self.names) == 1 else _ACROSS[2])
+        mesh = adapt(integrands, lines, tolerance=1e-15, rounds=40, most=CONTROLS.pieces)
+        at, x, share, signs = mesh.nodes()
         values = law.at(integrands, lines, at, x, signs)
         return Rule({name: values[law.names.index(name)] for name in self.names}, share)
 
@@ -119,8 +104,8 @@ class SolutionSource:
         line = np.repeat(np.arange(len(lines.weight)), len(_LOOK))
         columns, _ = look(line, np.tile(_LOOK, len(lines.weight)))
         best = {int(line[place(column)]) for column in columns for place in (np.nanargmin, np.nanargmax)}
-        found = [value for row in best for value in extreme_places(functools.partial(look, np.array(row)), _LOOK)]
-        return {name: np.unique(found)}
+        extremes = [value for row in best for value in extreme_places(functools.partial(look, np.array(row)), _LOOK)]
+        return {name: np.unique(extremes)}
 
     def ladders(self) -> list[dict[str, Array]]:
         """Return values of the variables that go out along every Gaussian direction, as far as they can be computed."""
@@ -130,16 +115,13 @@ class SolutionSource:
             return []
         x = np.tile(np.concatenate([_OUTWARDS, -_OUTWARDS]), len(going))
         columns = law.at(_probed(law, _general), lines, np.repeat(going, 2 * size), x, None)
-        made = []
+        ladders = []
         for begin in range(0, len(x), size):
             part = columns[:, begin : begin + size]
             good = np.isfinite(part).all(axis=0)
             if good.sum() > size // 2:
-                made.append({name: part[law.names.index(name)][good] for name in self.names})
-        return made
-
-
-_ACROSS = tuple(LineRule.nodes * 2**k for k in range(5))  # nodes, tried until expectations converge
+                ladders.append({name: part[law.names.index(name)][good] for name in self.names})
+        return ladders
 
 
 def _normal_mass(low: Array, high: Array) -> Array:
@@ -218,29 +200,29 @@ class FixedPointLaw(Distribution):
         """
 
         def rows_of(columns: Array) -> Array:
-            found, size = self.call(function, columns), columns.shape[1]
-            return np.array(np.broadcast_to(np.asarray(found, dtype=float), (*np.shape(found)[:-1], size))).reshape(-1, size)
+            rows, size = self.call(function, columns), columns.shape[1]
+            return np.array(np.broadcast_to(np.asarray(rows, dtype=float), (*np.shape(rows)[:-1], size))).reshape(-1, size)
 
         integrands, names = VariableEvaluator(self, rows_of), self.used(function)
         lines = self.lines(names)
         if not lines.exact or (len(names) > 1 and lines.turned):
-            found = self._converged(integrands, names)
+            means = self._converged(integrands, names)
         else:
-            found = expectations(integrands, adapt(integrands, lines))[:, 0]
-        return float(found[0]) if len(found) == 1 else found
+            means = expectations(integrands, adapt(integrands, lines))[:, 0]
+        return float(means[0]) if len(means) == 1 else means
 
     def _converged(self, integrands: Evaluator, names: Sequence[str]) -> Array:
         """Return means over several Gaussians, with more nodes across until they no longer change."""
-        last, gap = np.array([np.inf]), np.inf
+        before, gap = np.array([np.inf]), np.inf
         for outer in _ACROSS:
-            found = expectations(integrands, adapt(integrands, self.lines(names, outer)))[:, 0]
+            means = expectations(integrands, adapt(integrands, self.lines(names, outer)))[:, 0]
             with np.errstate(invalid="ignore"):
-                gap = float(np.max(np.abs(found - last) / np.maximum(np.abs(found), 1e-300)))
+                gap = float(np.max(np.abs(means - before) / np.maximum(np.abs(means), 1e-300)))
             if gap < 1e-13 or (gap < 1e-11 and outer > _ACROSS[1]):
-                return found
-            last = found
+                return means
+            before = means
         logger.warning("a mean over several Gaussians is known to %.0e only: the function is not smooth in all", gap)
-        return found
+        return means
 
     def used(self, function: Callable[..., Any]) -> tuple[str, ...]:
         """Return the variables that a function takes, in their own order."""
@@ -282,12 +264,12 @@ class FixedPointLaw(Distribution):
         if smooth or len(plan.normals) != 1 or len(parts) > most:
             return None
         gaussian = special.ndtri(midpoints(count))
-        found = []
+        parts_given = []
         for part in parts:
             share, constants, _ = part.numbers
             values = self._variables(self.names[:1], [gaussian, *(np.full(count, c) for c in constants)], count)[0]
-            found.append((constants, share, np.sort(values)))
-        return found
+            parts_given.append((constants, share, np.sort(values)))
+        return parts_given
 
     # --- one variable
     def _segments(self, name: str | None) -> _Segments:
@@ -385,14 +367,14 @@ class FixedPointLaw(Distribution):
         high = values[place]
         low = np.where(place > 0, values[np.maximum(place - 1, 0)], high)
         exact = below[place] < wanted  # the level falls into the jump at this value
-        found, between = high.copy(), ~exact & (high > low)
+        values_at, between = high.copy(), ~exact & (high > low)
 
         def value_and_slope(at: Array, places: Array) -> tuple[Array, Array]:
             return self._below(at, name, strictly=False), self.density(at, name)
 
         if between.any():
-            found[between] = increasing_roots(value_and_slope, wanted[between], low[between], high[between])
-        return shaped(found, q)
+            values_at[between] = increasing_roots(value_and_slope, wanted[between], low[between], high[between])
+        return shaped(values_at, q)
 
     def _table(self, name: str | None) -> tuple[Array, Array, Array]:
         """Return values of the variable with the probabilities of less, and of at most, each."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,6 +26,7 @@ from eqsolve.numerics.secants import linear_solver
 
 _FEW = RULE // 4  # nodes across while a solution is looked for
 ROUGHLY = (1e-3, 1e-6, 1e-9)  # tolerances of its meshes
+NEARLY = 0.05  # relative residuals left near a solution, and its distance from Picard's iterate
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
 _FARTHEST = math.log(sys.float_info.max) / 2  # of a search variable: squares overflow beyond
 
@@ -39,16 +40,16 @@ class Sought:
 
     def values(self, points: Array) -> Array:
         """Return unknowns from the variables searched in."""
-        made = np.empty(np.shape(points))
-        for item in dict.fromkeys(self.domains):  # members of a family have one
-            rows = [place for place, other in enumerate(self.domains) if other is item]
-            made[rows] = item.value(points[rows])
-        return made
+        values = np.empty(np.shape(points))
+        for domain in dict.fromkeys(self.domains):  # members of a family have one
+            rows = [place for place, other in enumerate(self.domains) if other is domain]
+            values[rows] = domain.value(points[rows])
+        return values
 
     def points(self, values: Sequence[float]) -> Array:
         """Return the variables searched in from unknowns."""
         with np.errstate(all="ignore"):
-            return np.array([item.point(value) for item, value in zip(self.domains, values, strict=True)])
+            return np.array([domain.point(value) for domain, value in zip(self.domains, values, strict=True)])
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,8 @@ class Iterate:
 
 def sides(problem: Problem, values: Array, means: Array) -> tuple[Array, Array]:
     """Return the left and the right sides of the equations for several sets of unknowns (columns)."""
-    found, count = problem.plan.piece("sides")(*problem.parameters, *values, *means), len(problem.plan.lefts)
-    table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (values.shape[1],)) for side in found])
+    columns, count = problem.plan.piece("sides")(*problem.parameters, *values, *means), len(problem.plan.lefts)
+    table = np.stack([np.broadcast_to(np.asarray(side, dtype=float), (values.shape[1],)) for side in columns])
     return table[:count], table[count:]
 
 
@@ -155,7 +156,7 @@ def newton(
     whose residuals no longer shrink: the mesh is then too coarse to converge on.
     """
     point, last = problem.points(list(start)), np.inf
-    values, best = np.array(start, dtype=float), None
+    values, last_sound = np.array(start, dtype=float), None
     step, halvings = np.zeros_like(point), 0
     least, stagnant, first = np.inf, 0, np.inf
     here, left = mesh, list(ROUGHLY if mesh is None else ())
@@ -174,7 +175,7 @@ def newton(
         if not sound or (box is not None and not all(low <= x <= high for x, (low, high) in zip(point, box, strict=True))):
             break
         halvings = 0
-        best = Iterate(values, here, linear, count, False)
+        last_sound = Iterate(values, here, linear, count, False)
         scales = [item.scale(value) for item, value in zip(problem.domains, values, strict=True)]
         scaled = linear.jacobian * scales
         try:
@@ -199,35 +200,31 @@ def newton(
             step = step / longest
         point = point + step
         values = problem.values(point[:, None])[:, 0]
-    if best is None:
+    if last_sound is None:
         nan, none = np.full(len(point), np.nan), np.zeros((0, len(point)))
         nothing = Linearisation(nan, np.outer(nan, nan), none[:, 0], none, nan)
-        best = Iterate(values, here or problem.adapted(values), nothing, 0, False)
-    return replace(best, first=first)
+        last_sound = Iterate(values, here or problem.adapted(values), nothing, 0, False)
+    return replace(last_sound, first=first)
 
 
-def polish(
-    problem: Problem, start: Array, *, mesh: PanelMesh | None = None, box: list[tuple[float, float]] | None = None
-) -> Iterate:  # fmt: skip
+def polish(problem: Problem, start: Array, *, box: list[tuple[float, float]] | None = None) -> Iterate:
     """Return the solution near a start to rounding: meshes adapted until they no longer need to change.
 
-    A ``mesh`` that is given is kept; whoever gives it looks at the error. A search that leaves ``box`` is given up.
+    A search that leaves ``box`` is given up.
     """
-    if mesh is not None:
-        return newton(problem, start, mesh)
     values = np.array(start, dtype=float)
     steps = 0
     for _ in range(6):
         before = values
-        found = newton(problem, values, problem.adapted(values), box=box or [(-_FARTHEST, _FARTHEST)] * len(values))
-        steps += found.steps
-        values = found.values
+        solution = newton(problem, values, problem.adapted(values), box=box or [(-_FARTHEST, _FARTHEST)] * len(values))
+        steps += solution.steps
+        values = solution.values
         moved = np.max(np.abs(problem.points(list(values)) - problem.points(list(before))), initial=0.0)
-        if found.converged and moved < (1e-8 if found.mesh.lines.turned else 0.02):
-            return Iterate(values, found.mesh, found.linear, steps, True)
-        if not np.isfinite(values).all() or (moved == 0 and not found.converged):
+        if solution.converged and moved < (1e-8 if solution.mesh.lines.turned else 0.02):
+            return Iterate(values, solution.mesh, solution.linear, steps, True)
+        if not np.isfinite(values).all() or (moved == 0 and not solution.converged):
             break
-    return Iterate(values, found.mesh, found.linear, steps, False)
+    return Iterate(values, solution.mesh, solution.linear, steps, False)
 
 
 # --- A fixed point at numbers: its plan, and the numbers and laws it is to be solved at.
@@ -257,6 +254,21 @@ def problem_at(
     own = len(plan.parameters) - len(more) - len(held)
     numbers = (*(values.numbers[name] for name in plan.parameters[:own]), *more, *(end for _, end in held))
     return Problem(plan, numbers, tuple(branches(tuple(laws), laws, RULE)), held=held, dropped=dropped)
+
+
+def finer_rules(at: Values, problem: Problem, values: Array, mesh: PanelMesh) -> Iterator[tuple[Problem, PanelMesh]]:
+    """Yield the same problem with a finer quadrature: every panel cut in two; rules with more nodes, twice.
+
+    Across a kink the errors of two rules may agree by chance.
+    """
+    if mesh.lines.exact:
+        yield problem, mesh.moved(problem.integrands(values).kinks(mesh.lines)).halved()
+        return
+    laws = {name: at.laws[name] for name in problem.plan.constants}
+    for more in (1.2, 1.5):
+        parts = tuple(branches(tuple(laws), laws, int(RULE * more)))
+        finer = replace(problem, parts=parts, outer=int(problem.outer * more))
+        yield finer, finer.adapted(values)
 
 
 # --- How a solved fixed point answers to its parameters: implicit differentiation with the symbolic
@@ -319,6 +331,6 @@ def unknown_slopes(problem: Problem, point: Iterate, parameter: str) -> Array:
 def output_slopes(problem: Problem, values: Array, means: Array, along: tuple[str, ...]) -> Array:
     """Return the derivatives of the outputs, a row each, along names and then along means."""
     with np.errstate(all="ignore"):
-        found = problem.plan.piece("output slopes", *along)(*problem.parameters, *values, *means)
-    table = np.array([float(entry) for entry in found])
+        entries = problem.plan.piece("output slopes", *along)(*problem.parameters, *values, *means)
+    table = np.array([float(entry) for entry in entries])
     return table.reshape(len(problem.plan.outputs), len(along) + len(means))

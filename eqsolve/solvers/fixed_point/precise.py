@@ -15,6 +15,7 @@ import numpy as np
 from mpmath import mp, mpf, nstr
 
 from eqsolve.errors import SolverError, UsageError
+from eqsolve.laplace.controls import GUARD
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.quadrature import (
     Evaluator,
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from eqsolve.compile.fixed_point import FixedPointPlan
     from eqsolve.results.result import Result
     from eqsolve.solvers.fixed_point.solve import FixedPointSolution
-
-GUARD = 12
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -148,8 +147,8 @@ class PreciseEvaluator(Evaluator):
 
         def on_columns(*columns: Any) -> list[Any]:
             wide = np.broadcast_arrays(*(np.asarray(column, dtype=object) for column in columns))
-            found = [function(*point) for point in zip(*(column.flat for column in wide), strict=True)]
-            return [np.array(column, dtype=object) for column in zip(*found, strict=True)]
+            rows = [function(*point) for point in zip(*(column.flat for column in wide), strict=True)]
+            return [np.array(column, dtype=object) for column in zip(*rows, strict=True)]
 
         return on_columns
 
@@ -235,8 +234,8 @@ def refine(solution: FixedPointSolution, result: Result, digits: int) -> Result:
                 )
             names = [item.name for item in plan.unknowns]
             outputs: Any = plan.piece("outputs", module="mpmath") if plan.outputs else lambda *_: []
-            found = outputs(*integrands.parameters, *unknowns, *means)
-            tables.append(dict(zip([*names, *plan.outputs], [*unknowns, *found], strict=True)))
+            outputs_found = outputs(*integrands.parameters, *unknowns, *means)
+            tables.append(dict(zip([*names, *plan.outputs], [*unknowns, *outputs_found], strict=True)))
         values = {name: mpf(tables[1][name]) for name in solution.values}
         errors = {name: abs(tables[1][name] - tables[0][name]) + abs(values[name]) * mpf(10) ** -digits for name in values}
     dataset = result.dataset.copy()

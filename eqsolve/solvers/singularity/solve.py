@@ -20,6 +20,7 @@ from eqsolve.compile.forms import FIXED_POINT, SINGULARITY
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.compile.singularity import RatePlan, SingularityProgram
 from eqsolve.errors import ModelError, ParameterError, SolverError, UsageError, did_you_mean
+from eqsolve.laplace.controls import GUARD
 from eqsolve.laplace.expectation import LawSource, Source
 from eqsolve.laplace.implicit import Prepared
 from eqsolve.laplace.singularity import SingularPoint, find_singularity
@@ -51,14 +52,14 @@ def law_source(
             f"model `{program.name}` takes its law from `{plan.name}`, which is a {plan.facts.kind}; expected a FixedPoint"
         )
     solution = solve_problem(plan.program(FIXED_POINT), there, start)
-    found = solution.problem.plan
-    missing = [name for name in names if name not in found.variables and name not in found.randoms]
+    declared = solution.problem.plan
+    missing = [name for name in names if name not in declared.variables and name not in declared.randoms]
     if missing:
         raise ModelError(
             f"model `{program.name}` needs the law of `{missing[0]}`, which `{plan.name}` does not declare among "
-            f"its variables{did_you_mean(missing[0], found.variables)} (it has: {', '.join(found.variables)})"
+            f"its variables{did_you_mean(missing[0], declared.variables)} (it has: {', '.join(declared.variables)})"
         )
-    outside = [name for name in names[1:] if name not in found.randoms]
+    outside = [name for name in names[1:] if name not in declared.randoms]
     if outside:
         raise ModelError(
             f"model `{program.name}` uses `{names[0]}` and `{outside[0]}` together; a singularity takes one "
@@ -145,8 +146,8 @@ class SingularitySolution:
     def _evaluate(self, bundle: Bundle) -> list[float]:
         rule, floats = self.prepared.rule, self.prepared.floats
         statics = bundle.static_values(rule.values, floats)
-        found = bundle.evaluate(float(self.point.R), float(self.point.p), floats, statics, rule.weights)
-        return [float(entry) for entry in found]
+        entries = bundle.evaluate(float(self.point.R), float(self.point.p), floats, statics, rule.weights)
+        return [float(entry) for entry in entries]
 
     def _along(self, piece: str, parameter: str, fixed_law: bool) -> float:
         """Return the derivative of an expression with expectations along a parameter, R and p held."""
@@ -201,8 +202,8 @@ def find(
         point = find_singularity(prepared, region=region, start=guess, precision=precision)
     except SolverError as error:
         raise SolverError(f"model `{program.name}`: {program.label}: {error}") from None
-    found, errors = _observables(plan, prepared, point, fixed_point, precision)
-    return SingularitySolution(program, plan, values, prepared, point, fixed_point, found, errors)
+    values_found, errors = _observables(plan, prepared, point, fixed_point, precision)
+    return SingularitySolution(program, plan, values, prepared, point, fixed_point, values_found, errors)
 
 
 @np.errstate(all="ignore")
@@ -218,20 +219,20 @@ def _observables(
         known = fixed_point.values
         noise = max((abs(error / known[name]) for name, error in fixed_point.errors.items() if known[name]), default=0.0)
     if precision is not None and point.kind == "branch point":
-        with mpmath.workdps(precision + 15):
+        with mpmath.workdps(precision + GUARD):
             numbers, rule = prepared.exact(), prepared.precise_rule(precision)
             statics = plan.observables.static_values(rule.values, numbers, "mpmath")
-            found = plan.observables.evaluate_precise(R, p, numbers, statics, rule.weights)
-        values = {name: +found[k] for k, name in enumerate(plan.names)}
+            entries = plan.observables.evaluate_precise(R, p, numbers, statics, rule.weights)
+        values = {name: +entries[k] for k, name in enumerate(plan.names)}
         return values, {name: float(abs(values[name])) * 10.0**-precision for name in values}
     statics = plan.observables.static_values(prepared.rule.values, prepared.floats)
-    found = plan.observables.evaluate(_plain(R), _plain(p), prepared.floats, statics, prepared.rule.weights)
+    entries = plan.observables.evaluate(_plain(R), _plain(p), prepared.floats, statics, prepared.rule.weights)
     values, errors = {}, {}
     p_error = point.error + 4 * noise * abs(p)
     R_error = point.R_error + 4 * noise * abs(R) if np.isfinite(R) else 0.0
     for k, name in enumerate(plan.names):
-        value = found[k]
-        slopes = np.abs(np.nan_to_num(np.array(found[count + 2 * k : count + 2 * k + 2], dtype=complex)))
+        value = entries[k]
+        slopes = np.abs(np.nan_to_num(np.array(entries[count + 2 * k : count + 2 * k + 2], dtype=complex)))
         values[name] = float(np.real(value))
         errors[name] = float(slopes[0] * R_error + slopes[1] * p_error + (2 * EPSILON + 2 * noise) * abs(value))
     return values, errors

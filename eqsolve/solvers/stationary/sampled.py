@@ -25,6 +25,7 @@ from eqsolve.compile.stochastic import EnsembleProgram, MeanProgram, StochasticP
 from eqsolve.errors import SolverError, logger
 from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.gaussian import Level, PointLayout, Points, make_points
+from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels, Pointwise
 from eqsolve.numerics.secants import Secants
@@ -35,20 +36,14 @@ from eqsolve.solvers.paths.follow import Driven, Paths, follow, path_operators, 
 from eqsolve.solvers.paths.modes import Drawn
 from eqsolve.solvers.paths.responses import enter, instantaneous
 from eqsolve.solvers.paths.sweep import Engine, Work, guess, rate
-from eqsolve.solvers.stationary.solve import NoStationaryStateError, worst_error
+from eqsolve.solvers.stationary.state import PLAIN, REACH, Means, NoStationaryStateError, StationaryState
 from eqsolve.solvers.tolerance import DEVIATIONS
 
-Means = dict[str, Array]
 _LEVEL = Level(1e-3, 1.0, 16, 256)  # of the first time scale, and of means at the start
 
 
-class BySampling:
-    """What a search by sampling is steered by, beside ``PathsControls``."""
-
-    most = 4 * PathsControls.sets  # ensembles of a group; the spread of the groups is the sampling error
-    reach: float = 30.0  # lags at first, in the time on which paths react: more while correlations fall
-    plain: int = 10  # iterations before Anderson's method, which finds unstable states too
-    tail: float = 0.03  # of a variance, left of it at half of the lags
+MOST = 4 * PathsControls.sets  # ensembles of a group; the spread of the groups is the sampling error
+TOLERANCE = 0.03  # of states, unless another is asked for; and what may be left of a variance at half of the lags
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,8 +116,8 @@ class Window:
 
     def correlate(self, left: Array, right: Array, weights: Array) -> Array:
         """Return the mean of left(t) right(t − τ) over paths and the times of a period, at lags −K … K."""
-        one, other = (np.fft.rfft(self.stationary(item), axis=0) for item in (left, right))
-        sums = np.fft.irfft(np.einsum("wp,wp,p->w", one, other.conj(), weights), self.period) / self.period
+        first, second = (np.fft.rfft(self.stationary(values), axis=0) for values in (left, right))
+        sums = np.fft.irfft(np.einsum("wp,wp,p->w", first, second.conj(), weights), self.period) / self.period
         return np.concatenate([sums[-self.lags :], sums[: self.lags + 1]])
 
 
@@ -189,17 +184,17 @@ def draw_by_spectrum(
     count, half, period = len(waves), window.lags, window.period
     spectra = np.empty((half + 1, count, count), complex)
     limits = np.empty((count, count))
-    for a, b in itertools.product(range(count), repeat=2):
-        lags = blocks[a][b]
-        limits[a, b] = (lags[0] + lags[-1]) / 2
-        spectra[:, a, b] = np.fft.rfft(np.concatenate([lags[half:-1], lags[:half]]) - limits[a, b])
+    for row, column in itertools.product(range(count), repeat=2):
+        lags = blocks[row][column]
+        limits[row, column] = (lags[0] + lags[-1]) / 2
+        spectra[:, row, column] = np.fft.rfft(np.concatenate([lags[half:-1], lags[:half]]) - limits[row, column])
     roots = _positive_root(spectra) * math.sqrt(period)
     fixed = _positive_root(limits[None])[0].real
-    made = np.empty((count, window.grid.size, waves[0].shape[1]))
-    for a in range(count):
-        moving = np.fft.irfft(sum(roots[:, a, b, None] * waves[b] for b in range(count)), period, axis=0)
-        made[a] = window.repeated(moving) + sum(fixed[a, b] * static[b] for b in range(count))
-    return made
+    noises = np.empty((count, window.grid.size, waves[0].shape[1]))
+    for row in range(count):
+        moving = np.fft.irfft(sum(roots[:, row, column, None] * waves[column] for column in range(count)), period, axis=0)
+        noises[row] = window.repeated(moving) + sum(fixed[row, column] * static[column] for column in range(count))
+    return noises
 
 
 def _positive_root(matrices: Array) -> Array:
@@ -225,21 +220,21 @@ class Map:
 
     @classmethod
     def make(cls, engine: Engine, window: Window, count: int, seed: int) -> Map:
-        every = [
+        coordinates = [
             Coordinates.draw(plan, engine.laws, window.period, count, 100 * seed + place)
             for place, plan in enumerate(engine.ensembles)
         ]
-        return cls(engine, window, tuple(every))
+        return cls(engine, window, tuple(coordinates))
 
     def coarsened(self) -> Map:
-        made = Map(self.engine, self.window.coarsened(), tuple(item.coarsened() for item in self.coordinates))
-        made.idle, made.states, made.shift = self.idle, self.states, coarsen_means(self.engine.program, self.shift)
-        return made
+        coarse = Map(self.engine, self.window.coarsened(), tuple(coordinates.coarsened() for coordinates in self.coordinates))
+        coarse.idle, coarse.states, coarse.shift = self.idle, self.states, coarsen_means(self.engine.program, self.shift)
+        return coarse
 
     def shifted(self, shift: Means) -> Map:
-        made = copy(self)
-        made.shift = shift
-        return made
+        shifted = copy(self)
+        shifted.shift = shift
+        return shifted
 
     def once(self, means: Means, idle: frozenset[str]) -> Means:
         """Return the means of all paths after these have forgotten their start."""
@@ -250,20 +245,20 @@ class Map:
 
     def find_idle(self, means: Mapping[str, Array]) -> frozenset[str]:
         """Return the responses that no path or noise depends on."""
-        known, made = self._driven(means), set()
+        drives, idle = self._driven(means), set()
         for mean in self.acting:
             if mean.kind == "response":
-                moved = self._driven({**means, mean.name: np.exp(-np.arange(self.window.lags + 1.0))})
-                if all(np.array_equal(a, b) for a, b in zip(known, moved, strict=True)):
-                    made.add(mean.name)
-        return frozenset(made)
+                changed = self._driven({**means, mean.name: np.exp(-np.arange(self.window.lags + 1.0))})
+                if all(np.array_equal(before, after) for before, after in zip(drives, changed, strict=True)):
+                    idle.add(mean.name)
+        return frozenset(idle)
 
     def _driven(self, means: Mapping[str, Array]) -> list[Array]:
-        kernels, made = self.kernels(means), []
+        kernels, drives = self.kernels(means), []
         for plan in self.engine.ensembles:
             actions = path_operators(plan, kernels)
-            made += [*actions.operators.values(), *actions.drives, *(kernels.functions[name] for name in plan.functions)]
-        return made + [
+            drives += [*actions.operators.values(), *actions.drives, *(kernels.functions[name] for name in plan.functions)]
+        return drives + [
             kernels.table(entry) for group in self.engine.program.covariances for row in group.blocks for entry in row
         ]
 
@@ -283,39 +278,39 @@ class Map:
                     tables[mean.name] = self.window.tabulate(value, mean.kind == "response")
         return self.engine.kernels(self.window.grid, tables)
 
-    def noises(self, kernels: Kernels, plan: EnsembleProgram, item: Coordinates) -> dict[str, Array]:
+    def noises(self, kernels: Kernels, plan: EnsembleProgram, coordinates: Coordinates) -> dict[str, Array]:
         """Return all noises of an ensemble (node, path)."""
-        made = self.draw(plan, item, kernels.table)
+        noises = self.draw(plan, coordinates, kernels.table)
         for group in self.engine.program.covariances:
             for name, centre in zip(group.noises, group.centres, strict=True):
-                if name in made:
-                    made[name] = made[name] + kernels.vector(centre)[-1]
+                if name in noises:
+                    noises[name] = noises[name] + kernels.vector(centre)[-1]
         for name, strength in self.engine.program.whites:
-            if name in item.white:
+            if name in coordinates.white:
                 size = math.sqrt(max(float(kernels.vector(strength)[-1]), 0.0) / self.window.step)
-                made[name] = size * self.window.repeated(item.white[name])
-        return made
+                noises[name] = size * self.window.repeated(coordinates.white[name])
+        return noises
 
-    def draw(self, plan: EnsembleProgram, item: Coordinates, table: Callable[[Pointwise], Array]) -> dict[str, Array]:
+    def draw(self, plan: EnsembleProgram, coordinates: Coordinates, table: Callable[[Pointwise], Array]) -> dict[str, Array]:
         """Return centred noises of an ensemble (node, path); ``table`` gives covariances."""
-        made: dict[str, Array] = {}
+        noises: dict[str, Array] = {}
         for group in self.engine.program.covariances:
             if group.noises[0] in plan.noises:
                 blocks = [[self.window.lagged(table(entry)) for entry in row] for row in group.blocks]
-                waves, static = ([known[name] for name in group.noises] for known in (item.waves, item.static))
-                made |= zip(group.noises, draw_by_spectrum(self.window, blocks, waves, static), strict=True)
-        return made
+                waves, static = ([known[name] for name in group.noises] for known in (coordinates.waves, coordinates.static))
+                noises |= zip(group.noises, draw_by_spectrum(self.window, blocks, waves, static), strict=True)
+        return noises
 
     def follow(self, means: Mapping[str, Array]) -> Kernels:
         """Follow all paths that given means drive; return the kernels of these means."""
         kernels = self.kernels(means)
         driven = []
-        for place, (plan, item) in enumerate(zip(self.engine.ensembles, self.coordinates, strict=True)):
-            noises = self.noises(kernels, plan, item)
+        for place, (plan, coordinates) in enumerate(zip(self.engine.ensembles, self.coordinates, strict=True)):
+            noises = self.noises(kernels, plan, coordinates)
             drawn = Drawn(tuple(noises[name] for name in plan.driving), ())
             before = self.paths[place].unknowns if self.paths else None
             starts = self.states[place] if self.states else None
-            driven.append(Driven(plan, path_operators(plan, kernels), item.points, drawn, before, starts))
+            driven.append(Driven(plan, path_operators(plan, kernels), coordinates.points, drawn, before, starts))
         self.paths = follow(driven, kernels, self.engine.accuracy, threads=self.engine.threads)
         return kernels
 
@@ -328,17 +323,17 @@ class Map:
     def apply(self, means: Mapping[str, Array], *, acting: bool = True) -> Means:
         """Return the means of the paths that given means drive."""
         kernels = self.follow(means)
-        made = dict(means)
-        for paths, item in zip(self.paths, self.coordinates, strict=True):
+        image = dict(means)
+        for paths, coordinates in zip(self.paths, self.coordinates, strict=True):
             weights, window = paths.points.weights, self.window
-            signs = window.repeated(item.signs)
+            signs = window.repeated(coordinates.signs)
             changes: dict[str, Array] = {}
             for mean in paths.plan.means:
                 if acting and (not mean.acts or mean.name in self.idle):
                     continue
                 factors = paths.values(mean.factors)
                 if mean.kind == "one":
-                    made[mean.name] = np.array([float(window.stationary(factors[0] @ weights).mean())])
+                    image[mean.name] = np.array([float(window.stationary(factors[0] @ weights).mean())])
                     continue
                 if mean.kind == "response":
                     if mean.noise not in changes:
@@ -348,12 +343,15 @@ class Map:
                     source, _ = enter(paths, mean.noise, True)
                     lagged = window.correlate(factors[0] * output, factors[1] * signs, weights)[window.lags :]
                     lagged[0] -= float(window.stationary(instantaneous(paths, source, slopes, factors)).mean())
-                    made[mean.name] = self._scaled(kernels, mean, [lagged])
+                    image[mean.name] = self._scaled(kernels, mean, [lagged])
                     continue
                 pairs = zip(factors[::2], factors[1::2], strict=True)
                 tapered = [window.flatten(window.correlate(f, g, weights)) for f, g in pairs]
-                made[mean.name] = self._scaled(kernels, mean, tapered)
-        return {name: made[name] + self.shift.get(name, 0.0) if made[name] is not means[name] else made[name] for name in made}
+                image[mean.name] = self._scaled(kernels, mean, tapered)
+        return {
+            name: value if value is means[name] else value + self.shift.get(name, 0.0)  # what is not evaluated stays
+            for name, value in image.items()
+        }
 
     def _scaled(self, kernels: Kernels, mean: MeanProgram, terms: Sequence[Array]) -> Array:
         """Return Σ outer × term, over lags."""
@@ -371,9 +369,9 @@ class Map:
         """Return what is reported: kernels over lags up to the reach; numbers as one entry."""
         kernels, window = self.kernels(self.apply(means, acting=False)), self.window
         tables = kernels.complete() | {name: kernels.response(name) for name in kernels.operators}
-        made = {name: window.lagged(table)[window.lags :][: window.reach + 1] for name, table in tables.items()}
-        made |= {name: values[-1:] for name, values in kernels.functions.items()}
-        return made | {name: kernels.vector(item)[-1:] for name, item in self.engine.program.observables}
+        outputs = {name: window.lagged(table)[window.lags :][: window.reach + 1] for name, table in tables.items()}
+        outputs |= {name: values[-1:] for name, values in kernels.functions.items()}
+        return outputs | {name: kernels.vector(item)[-1:] for name, item in self.engine.program.observables}
 
     def start(self) -> Means:
         """Return the means at the start, as if nothing moved or responded."""
@@ -435,26 +433,26 @@ def solve_map(made: Map, means: Means, secants: Secants, tolerance: float, plain
     point, residual = means, math.inf
     secants.interrupt()
     for count in range(most):
-        found = made.apply(point)
-        scales = {name: float(np.abs(found[name]).max()) + 1e-300 for name in names}
-        if not all(np.isfinite(found[name]).all() for name in names):
+        image = made.apply(point)
+        scales = {name: float(np.abs(image[name]).max()) + 1e-300 for name in names}
+        if not all(np.isfinite(image[name]).all() for name in names):
             raise NoStationaryStateError("the iteration over correlations diverges: there may be no stationary state")
-        residual = max((float(np.abs(found[name] - point[name]).max()) / scales[name] for name in names), default=0.0)
+        residual = max((float(np.abs(image[name] - point[name]).max()) / scales[name] for name in names), default=0.0)
         if residual <= tolerance and made.states:
             break
         if residual < 0.03:  # far from a solution paths may move where they would stay for long
             made.keep_states()
         if count < plain:
-            point = found
+            point = image
             continue
-        weights = np.concatenate([np.full(len(found[name]), 1 / scales[name] / math.sqrt(len(found[name]))) for name in names])
-        packing = Packing(found, names)
-        point = found | packing.unpack(secants.next(packing.pack(point), packing.pack(found), weights))
+        weights = np.concatenate([np.full(len(image[name]), 1 / scales[name] / math.sqrt(len(image[name]))) for name in names])
+        packing = Packing(image, names)
+        point = image | packing.unpack(secants.next(packing.pack(point), packing.pack(image), weights))
     logger.debug("%d lags: %d sweeps, residual %.2g", made.window.lags, count + 1, residual)
     if residual > 100 * tolerance:
         hint = f"; to rtol={1.5 * residual:.1g} (--rtol) they may" if residual < 0.3 else ""
         raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {residual:.1g}{hint}")
-    return MapRoot(made, found, residual)
+    return MapRoot(made, image, residual)
 
 
 @dataclass
@@ -472,50 +470,50 @@ def growth_rate(solved: MapRoot, seed: int, draws: int = 1, begin: Growth | None
     The power method finds their factor for a rate, while the rate moves to where that is one. On every path
     several ``draws`` of a Gaussian disturbance are followed, whose covariance the distances change.
     """
-    made, window = solved.map, solved.map.window
-    made.follow(solved.means)
-    count = made.coordinates[0].points.weights.size
-    others = [Map.make(made.engine, window, count, seed + 100 * number).coordinates for number in range(draws)]
-    pairs = [mean.name for mean in made.acting if mean.kind == "two"]
+    map_, window = solved.map, solved.map.window
+    map_.follow(solved.means)
+    count = map_.coordinates[0].points.weights.size
+    others = [Map.make(map_.engine, window, count, seed + 100 * number).coordinates for number in range(draws)]
+    pairs = [mean.name for mean in map_.acting if mean.kind == "two"]
     scale = 4 / (window.step * window.reach)
-    found = begin or Growth(0.0, {name: np.exp(-4 * window.share) for name in pairs})
-    if not math.isfinite(found.rate):
-        return found
+    growth = begin or Growth(0.0, {name: np.exp(-4 * window.share) for name in pairs})
+    if not math.isfinite(growth.rate):
+        return growth
 
-    known: list[tuple[float, float]] = []
+    gains: list[tuple[float, float]] = []
     for number in range(40):
-        after = reproduce(solved, others, found.distance, found.rate)
-        size, before = (math.sqrt(sum(float(value @ value) for value in item.values())) for item in (after, found.distance))
+        after = reproduce(solved, others, growth.distance, growth.rate)
+        size, before = (math.sqrt(sum(float(value @ value) for value in item.values())) for item in (after, growth.distance))
         if not size > 0:
-            return Growth(-math.inf, found.distance)
+            return Growth(-math.inf, growth.distance)
         gain = math.log(size / before)
-        found = replace(found, distance={name: value / size for name, value in after.items()})
+        growth = replace(growth, distance={name: value / size for name, value in after.items()})
         if number < (3 if begin is None else 1):
             continue
-        known.append((found.rate, gain))
+        gains.append((growth.rate, gain))
         if abs(gain) < 1e-3:
             break
-        slope = found.slope or -1 / scale
-        if len(known) > 1 and known[-1][0] != known[-2][0]:
-            slope = min(-1 / (8 * scale), max(-8 / scale, (known[-1][1] - known[-2][1]) / (known[-1][0] - known[-2][0])))
-        found = replace(found, rate=found.rate - gain / slope, slope=slope)
-    return found
+        slope = growth.slope or -1 / scale
+        if len(gains) > 1 and gains[-1][0] != gains[-2][0]:
+            slope = min(-1 / (8 * scale), max(-8 / scale, (gains[-1][1] - gains[-2][1]) / (gains[-1][0] - gains[-2][0])))
+        growth = replace(growth, rate=growth.rate - gain / slope, slope=slope)
+    return growth
 
 
 def reproduce(solved: MapRoot, others: Sequence[Sequence[Coordinates]], distance: Means, rate: float) -> Means:
     """Return the distances that given ones make, at a rate of growth."""
-    made, window = solved.map, solved.map.window
+    map_, window = solved.map, solved.map.window
     moved = (solved.means | {name: solved.means[name] + s * value for name, value in distance.items()} for s in (1, -1))
-    ahead, behind = map(made.kernels, moved)
+    ahead, behind = map(map_.kernels, moved)
     total = {name: np.zeros_like(value) for name, value in distance.items()}
     for other in others:
-        for paths, item in zip(made.paths, other, strict=True):
-            disturbances = made.draw(paths.plan, item, lambda entry: (ahead.table(entry) - behind.table(entry)) / 2)
+        for paths, coordinates in zip(map_.paths, other, strict=True):
+            disturbances = map_.draw(paths.plan, coordinates, lambda entry: (ahead.table(entry) - behind.table(entry)) / 2)
             targets = change_of_targets(paths, disturb(paths, disturbances, rate), disturbances)
             for mean in paths.plan.means:
                 if mean.kind == "two" and mean.acts:
                     terms = [window.correlate(targets[a], targets[b], paths.points.weights) for a, b in mean.targets]
-                    scaled = made._scaled(paths.kernels, mean, [window.flatten(term) for term in terms])
+                    scaled = map_._scaled(paths.kernels, mean, [window.flatten(term) for term in terms])
                     total[mean.name] += scaled / len(others)
     return total
 
@@ -525,12 +523,12 @@ def lasting_gain(solved: MapRoot, seed: int) -> float:
 
     Two such moments share only what is constant along a path: E[χ²], of the static response χ of each.
     """
-    made = solved.map
-    made.follow(solved.means)
-    others = [Map.make(made.engine, made.window, made.coordinates[0].points.weights.size, seed).coordinates]
-    pairs, size = {mean.name: 1.0 for mean in made.acting if mean.kind == "two"}, 0.0
+    map_ = solved.map
+    map_.follow(solved.means)
+    others = [Map.make(map_.engine, map_.window, map_.coordinates[0].points.weights.size, seed).coordinates]
+    pairs, size = {mean.name: 1.0 for mean in map_.acting if mean.kind == "two"}, 0.0
     for _ in range(1 if len(pairs) == 1 else 6):
-        distance = {name: np.full(2 * made.window.lags + 1, value) for name, value in pairs.items()}
+        distance = {name: np.full(2 * map_.window.lags + 1, value) for name, value in pairs.items()}
         limits = {name: float(value[-1]) for name, value in reproduce(solved, others, distance, 0.0).items()}
         size = max(map(abs, limits.values()), default=0.0)
         pairs = {name: value / (size or 1.0) for name, value in limits.items()}
@@ -541,28 +539,21 @@ def change_of_targets(paths: Paths, changes: Array, disturbances: Mapping[str, A
     """Return how all targets of an ensemble change with its unknowns and noises."""
     plan = paths.plan
     slopes, direct = paths.values(plan.target_slopes), paths.values(plan.target_noise_slopes)
-    made = []
+    changed = []
     for target in range(plan.targets):
         total = sum(slopes[target * len(plan.unknowns) + place] * change for place, change in enumerate(changes))
         for place, noise in enumerate(plan.noises):
             if noise in disturbances:
                 total = total + direct[target * len(plan.noises) + place] * disturbances[noise]
-        made.append(total)
-    return made
+        changed.append(total)
+    return changed
 
 
 @dataclass(frozen=True, eq=False)
-class FoundBySampling:
-    """A stationary state: kernels over lags and numbers, each with its error."""
+class SampledState(StationaryState):
+    """A stationary state of sampled paths."""
 
     sets: tuple[MapRoot, ...]
-    curves: Means
-    curve_errors: Means
-    numbers: dict[str, float]
-    number_errors: dict[str, float]
-    still: bool
-    lags: Array
-    residual: float
     rtol: float
 
     def lyapunov(self) -> tuple[float, float]:
@@ -571,29 +562,28 @@ class FoundBySampling:
         A few paths tell about where it is and in which direction distances grow. Their exponent is too high by some per cent;
         more are taken, several disturbances on each, as long as the sets differ by more.
         """
-        few = range(len(self.sets))
-        begun = [growth_rate(self._fresh(place, min(2048, self._paths)), 1000 + place) for place in few]
+        places = range(len(self.sets))
+        growths = [growth_rate(self._fresh(place, min(2048, self._paths)), 1000 + place) for place in places]
         for more in (1, 4, 8):
-            fresh = (self._fresh(place, more * self._paths) for place in few)
-            begun = [growth_rate(item, 1000 + place, 4, begun[place]) for place, item in enumerate(fresh)]
-            every = [item.rate for item in begun]
-            if not np.isfinite(every).all():
+            roots = (self._fresh(place, more * self._paths) for place in places)
+            growths = [growth_rate(root, 1000 + place, 4, growths[place]) for place, root in enumerate(roots)]
+            rates = [growth.rate for growth in growths]
+            if not np.isfinite(rates).all():
                 return -math.inf, 0.0
-            value, error = float(np.mean(every)), float(DEVIATIONS * np.std(every, ddof=1) / math.sqrt(len(every)))
+            value, error = float(np.mean(rates)), float(DEVIATIONS * np.std(rates, ddof=1) / math.sqrt(len(rates)))
             if not error > 5 * self.rtol * abs(value):
                 break
         return value, error
 
     def gain(self) -> tuple[float, float]:
-        """Return the gain of changes at the longest lags and its error; by one set if small."""
-        every = [lasting_gain(self.sets[0], 1000)]
-        while every[0] > 0.9 and len(every) < len(self.sets):
-            every.append(lasting_gain(self._fresh(len(every), self._paths), 1000 + len(every)))
-        spread = np.std(every, ddof=1) / math.sqrt(len(every)) if len(every) > 1 else 0.03 * every[0]
-        return float(np.mean(every)), float(DEVIATIONS * spread)
+        # by one set where it is small
+        gains = [lasting_gain(self.sets[0], 1000)]
+        while gains[0] > 0.9 and len(gains) < len(self.sets):
+            gains.append(lasting_gain(self._fresh(len(gains), self._paths), 1000 + len(gains)))
+        spread = np.std(gains, ddof=1) / math.sqrt(len(gains)) if len(gains) > 1 else 0.03 * gains[0]
+        return float(np.mean(gains)), float(DEVIATIONS * spread)
 
     def is_balanced(self) -> bool:
-        """Whether a response is the slope of a correlation up to a factor (fluctuation-dissipation), up to sampling."""
         answers = self.sets[0].map.kernels(self.sets[0].means).operators
         for name, fallen in ((name, values[0] - values) for name, values in self.curves.items()):
             for values in (self.curves[other] for other in answers if name not in answers):
@@ -607,10 +597,10 @@ class FoundBySampling:
         return int(self.sets[0].map.coordinates[0].points.weights.size)
 
     def _fresh(self, place: int, count: int) -> MapRoot:
-        item = self.sets[place]
-        made = Map.make(item.map.engine, item.map.window, count, 2 + place)
-        made.once(item.means, item.map.idle)
-        return replace(item, map=made)
+        root = self.sets[place]
+        fresh = Map.make(root.map.engine, root.map.window, count, 2 + place)
+        fresh.once(root.means, root.map.idle)
+        return replace(root, map=fresh)
 
 
 class _SampledSearch:
@@ -620,13 +610,13 @@ class _SampledSearch:
         self.engine = Engine(program, laws, Work(), min(1e-3 * options.rtol, 1e-5), threads=options.threads)
         self.options, self.secants, self.moved = options, Secants(16), Means()
 
-    def run(self, steps: int) -> FoundBySampling:
-        """Return the state, paths followed in so many steps per time on which they react at the start."""
+    def run(self, steps: int) -> SampledState:
+        """Return the state, paths followed with ``steps`` steps in the time on which they react at the start."""
         options, paths, sets = self.options, PathsControls.probe, PathsControls.sets
         begin = float(self.engine.program.start()[0])
         reaction = 1 / options.step if options.step else rate(self.engine, begin, _LEVEL, typical=True)
         step = options.step or 1 / (steps * reaction)
-        reach, tolerance = BySampling.reach / reaction, 1e-2 * options.rtol
+        reach, tolerance = REACH / reaction, 1e-2 * options.rtol
         while True:
             window = Window.make(step, reach, options.step is not None)
             if window.grid.size**2 * paths > PathsControls.small_set_work:  # some seconds for a sweep
@@ -634,41 +624,41 @@ class _SampledSearch:
                     f"correlations do not fall: at the lag {window.step * window.reach:.3g} they still move (a limit cycle, "
                     "aging, or a transition that is very near)"
                 )
-            made = Map.make(self.engine, window, paths, 1)
-            made.idle = made.find_idle(made.start())
-            begun = solve_map(made, made.first(4 / reach), Secants(16), max(tolerance, 1e-3), BySampling.plain)
+            fine_map = Map.make(self.engine, window, paths, 1)
+            fine_map.idle = fine_map.find_idle(fine_map.start())
+            rough = solve_map(fine_map, fine_map.first(4 / reach), Secants(16), max(tolerance, 1e-3), PLAIN)
             options.report_share(0.2, f"lags up to {reach:.3g}")
-            if self._tail(begun) < BySampling.tail:
+            if self._tail(rough) < TOLERANCE:
                 break
             if options.is_short_of_time():
                 raise NoStationaryStateError(f"the budget ended with lags up to {reach:.3g}, where correlations still fall")
             reach *= 1.5
         count = 8 * paths
-        made = Map.make(self.engine, window, count, 2)
-        made.idle = begun.map.idle
+        fine_map = Map.make(self.engine, window, count, 2)
+        fine_map.idle = rough.map.idle
         options.report_share(0.3, f"{count} paths")
-        first = solve_map(made, begun.means, self.secants, tolerance)
+        first = solve_map(fine_map, rough.means, self.secants, tolerance)
         coarse, at = first.map, first.means
         if options.step is None:
             coarse, at = coarse.coarsened(), coarsen_means(self.engine.program, at)
-        own, images, solved = coarse.once(at, made.idle), [[] for _ in range(sets)], [first] * sets  # type: ignore[var-annotated]
-        wanted = 2
+        own, images, solved = coarse.once(at, fine_map.idle), [[] for _ in range(sets)], [first] * sets  # type: ignore[var-annotated]
+        ensembles = 2
         while True:
             for place, group in enumerate(images):
-                options.report_share(0.4 + 0.5 * place / sets, f"{wanted} ensembles of {count} paths, group {place + 1}")
-                while len(group) < wanted:
+                options.report_share(0.4 + 0.5 * place / sets, f"{ensembles} ensembles of {count} paths, group {place + 1}")
+                while len(group) < ensembles:
                     seed = 3 + place + sets * len(group)
-                    group.append(Map.make(self.engine, coarse.window, count, seed).once(at, made.idle))
+                    group.append(Map.make(self.engine, coarse.window, count, seed).once(at, fine_map.idle))
             for place, group in enumerate(images):
-                shift = {name: np.mean([item[name] for item in group], axis=0) - own[name] for name in own}
-                fine = made.shifted(refine_means(self.engine.program, shift, made.window, coarse.window))
+                shift = {name: np.mean([means[name] for means in group], axis=0) - own[name] for name in own}
+                fine = fine_map.shifted(refine_means(self.engine.program, shift, fine_map.window, coarse.window))
                 solved[place] = solve_map(fine, solved[place].means, self.secants, tolerance)
-            found = self._judged(solved)
-            worst = worst_error(found, options)[1]
-            logger.info("%d ensembles of %d paths: the error is %.2g of the tolerance", wanted, count, worst)
-            if worst <= 1 or wanted >= BySampling.most or options.is_short_of_time():
-                return found
-            wanted = min(math.ceil(wanted * min(max(1.3 * worst**2, 2), 8)), BySampling.most)
+            state = self._judged(solved)
+            worst = state.worst_error(options)[1]
+            logger.info("%d ensembles of %d paths: the error is %.2g of the tolerance", ensembles, count, worst)
+            if worst <= 1 or ensembles >= MOST or options.is_short_of_time():
+                return state
+            ensembles = min(math.ceil(ensembles * min(max(1.3 * worst**2, 2), 8)), MOST)
 
     def _tail(self, solved: MapRoot) -> float:
         """Return how far correlations are from their limit at half of the reach."""
@@ -680,54 +670,57 @@ class _SampledSearch:
                 worst = max(worst, abs(float(near)) / (abs(float(values[len(values) // 2])) + 1e-300))
         return worst
 
-    def _judged(self, solved: Sequence[MapRoot]) -> FoundBySampling:
+    def _judged(self, solved: Sequence[MapRoot]) -> SampledState:
         """Return the mean of all sets, extrapolated to vanishing steps, with errors."""
         window = solved[0].map.window
-        lags, every = window.step * np.arange(window.reach + 1), [item.map.outputs(item.means) for item in solved]
+        lags, outputs = window.step * np.arange(window.reach + 1), [root.map.outputs(root.means) for root in solved]
         if self.options.step is None and not self.moved:  # by the step, as in the first set
             begin = coarsen_means(self.engine.program, solved[0].means)
             again = solve_map(solved[0].map.coarsened(), begin, Secants(16), 0.1 * self.options.rtol)
             far = again.map.outputs(again.means)
-            moved = {name: (value[::2] - far[name]) / 3 for name, value in every[0].items()}
+            moved = {name: (value[::2] - far[name]) / 3 for name, value in outputs[0].items()}
             self.moved = {
                 name: np.interp(lags, lags[::2], value) if len(value) > 1 else value for name, value in moved.items()
             }
-        every = [{name: value + self.moved.get(name, 0.0) for name, value in item.items()} for item in every]
-        made, errors, left = {}, {}, 3 * max(item.residual for item in solved)
-        for name in every[0]:
-            table = np.array([item[name] for item in every])
-            made[name] = table.mean(axis=0)
-            errors[name] = DEVIATIONS * table.std(axis=0, ddof=1) / math.sqrt(len(table)) + left * np.abs(made[name]).max()
-            errors[name] = errors[name] + 0.3 * np.abs(self.moved.get(name, 0.0))
-        numbers = {name: float(value[0]) for name, value in made.items() if len(value) == 1}
-        curves = {name: value for name, value in made.items() if len(value) > 1}
-        pairs = [item.means[mean.name] for item in solved for mean in item.map.acting if mean.kind == "two"]
+        outputs = [{name: value + self.moved.get(name, 0.0) for name, value in output.items()} for output in outputs]
+        averages, errors, residual = {}, {}, max(root.residual for root in solved)
+        for name in outputs[0]:
+            table = np.array([output[name] for output in outputs])
+            averages[name] = table.mean(axis=0)
+            sampling = DEVIATIONS * table.std(axis=0, ddof=1) / math.sqrt(len(table))
+            unsolved = 3 * residual * np.abs(averages[name]).max()
+            errors[name] = sampling + unsolved + 0.3 * np.abs(self.moved.get(name, 0.0))
+        numbers = {name: float(value[0]) for name, value in averages.items() if len(value) == 1}
+        curves = {name: value for name, value in averages.items() if len(value) > 1}
+        pairs = [root.means[mean.name] for root in solved for mean in root.map.acting if mean.kind == "two"]
         still = all(np.ptp(values) <= 0.1 * self.options.rtol * np.abs(values).max() for values in pairs)
-        return FoundBySampling(
-            tuple(solved), curves, {name: errors[name] for name in curves}, numbers,
-            {name: float(errors[name][0]) for name in numbers}, still, lags, left / 3, self.options.rtol,
-        )  # fmt: skip
+        grid = PanelGrid.smooth(lags) if self.options.step is None else PanelGrid(lags, 1)
+        curve_errors = {name: errors[name] for name in curves}
+        number_errors = {name: float(errors[name][0]) for name in numbers}
+        return SampledState(
+            curves, curve_errors, numbers, number_errors, still, grid, residual, 0.0, tuple(solved), self.options.rtol
+        )
 
 
 def coarsen_means(plan: StochasticProgram, means: Means) -> Means:
     """Return means on every other lag; operators are integrals over twice the step."""
-    kinds = {mean.name: mean.kind for item in plan.ensembles for mean in item.means}
+    kinds = {mean.name: mean.kind for ensemble in plan.ensembles for mean in ensemble.means}
     return {name: value if kinds[name] == "one" else value[::2] * (2 if kinds[name] == "response" else 1)
             for name, value in means.items()}  # fmt: skip
 
 
 def refine_means(plan: StochasticProgram, means: Means, window: Window, coarse: Window) -> Means:
     """Return means of a coarser window on the lags of a window."""
-    kinds, made = {mean.name: mean.kind for item in plan.ensembles for mean in item.means}, dict(means)
+    kinds, refined = {mean.name: mean.kind for ensemble in plan.ensembles for mean in ensemble.means}, dict(means)
     for name, value in means.items():
         if kinds[name] != "one" and coarse is not window:
             first = 0 if kinds[name] == "response" else -1
-            lags, known = (it.step * np.arange(first * it.lags, it.lags + 1) for it in (window, coarse))
-            made[name] = np.interp(lags, known, value) * (window.step / coarse.step if first == 0 else 1.0)
-    return made
+            lags, known = (grid.step * np.arange(first * grid.lags, grid.lags + 1) for grid in (window, coarse))
+            refined[name] = np.interp(lags, known, value) * (window.step / coarse.step if first == 0 else 1.0)
+    return refined
 
 
-def find_by_sampling(program: StochasticProgram, laws: Mapping[str, Any], options: Options, steps: int = 1) -> FoundBySampling:
+def find_by_sampling(program: StochasticProgram, laws: Mapping[str, Any], options: Options, steps: int = 1) -> SampledState:
     """Return the stationary state that the declared start leads to, or raise ``NoStationaryStateError``."""
     if any(item.leading < len(item.noises) for item in program.covariances):
         raise NoStationaryStateError("noises that follow others are not taken")

@@ -17,7 +17,7 @@ import numpy as np
 
 from eqsolve.compile.gaussian import GaussianProgram
 from eqsolve.compile.stochastic import MeanProgram
-from eqsolve.errors import SolverError, logger
+from eqsolve.errors import logger
 from eqsolve.numerics.arrays import Array, Packing
 from eqsolve.numerics.grids import PanelGrid, over_panels, radau
 from eqsolve.numerics.operators import OperatorGrid
@@ -26,7 +26,7 @@ from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Poin
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
 from eqsolve.solvers.options import Options
-from eqsolve.solvers.tolerance import allowance
+from eqsolve.solvers.stationary.state import PLAIN, REACH, Means, NoStationaryStateError, StationaryState
 
 # --- A stationary Gaussian law over lags τ ≥ 0: linear path equations driven by noises of given
 # covariance.
@@ -39,20 +39,6 @@ from eqsolve.solvers.tolerance import allowance
 # and C(0) a Lyapunov equation, in which alone the white noise ξ stands: for τ ≥ 0 everything is
 # smooth. Beyond the last lag Γ is taken to be constant: its limit there is the static part of the
 # fluctuations. In discrete time integrals are sums.
-
-
-class NoStationaryStateError(SolverError):
-    """Says why there is no stationary state, or none that was found."""
-
-
-def worst_error(found: Any, options: Options, floor: float = 0.0) -> tuple[str, float]:
-    """Return what has the largest error in tolerances, and that."""
-    asked = replace(options, atol=(options.atol or 0.0) + options.rtol * floor)
-    allowed = allowance(np.array([0.0, *found.numbers.values()]), asked)[1:]
-    over = {name: found.number_errors[name] / max(part, 1e-14) for name, part in zip(found.numbers, allowed, strict=True)}
-    for name, values in found.curves.items():
-        over[name] = float(found.curve_errors[name].max()) / max(allowance(values, asked, 1.0).max(), 1e-14)
-    return max(over.items(), key=lambda item: item[1], default=("", 0.0))
 
 
 def step_of(lags: OperatorGrid) -> float | None:
@@ -162,27 +148,27 @@ class Linear:
     def _run(self, back: bool, first: Array, source: Array) -> Array:
         """Solve y = first + ∫ (A y + source) along the lags, the first axis."""
         driven, begun, change, jumps = _marching(self.lags, back, self.A.tobytes())
-        alone = int(step_of(self.lags) is None)  # the first lag lies in no panel
-        inside = source[alone:].reshape(len(driven), driven.shape[2], -1)
+        apart = int(step_of(self.lags) is None)  # the first lag lies in no panel
+        inside = source[apart:].reshape(len(driven), driven.shape[2], -1)
         inside = inside[::-1] if back else inside
         ends = np.concatenate([first.reshape(1, len(self.A), -1), change @ inside])
         for power, jump in enumerate(jumps):
             ends[2**power :] += jump @ ends[: -(2**power)]
-        made = driven @ inside + begun @ ends[:-1]
-        made = (made[::-1] if back else made).reshape(source[alone:].shape)
-        return np.concatenate([ends[-1 if back else 0].reshape(source[:alone].shape), made]) if alone else made
+        solution = driven @ inside + begun @ ends[:-1]
+        solution = (solution[::-1] if back else solution).reshape(source[apart:].shape)
+        return np.concatenate([ends[-1 if back else 0].reshape(source[:apart].shape), solution]) if apart else solution
 
     def covariance(self, gamma: Array) -> Array:
         """Return the covariance of (X, η) from that of η, over (lag, i, j)."""
         count, noises = self.B.shape
-        made = np.empty((self.lags.size, count + noises, count + noises))
+        joint = np.empty((self.lags.size, count + noises, count + noises))
         source = np.einsum("tab,ib->tia", gamma, self.B)
         back = self._run(True, -np.linalg.solve(self.A, source[-1]), source)
-        made[:, :count, :count] = self._run(False, self._equal(back[0], gamma[0]), np.einsum("ia,tja->tij", self.B, back))
-        made[:, :count, count:] = self._run(False, back[0], np.einsum("ia,tab->tib", self.B, gamma))
-        made[:, count:, :count] = back.transpose(0, 2, 1)
-        made[:, count:, count:] = gamma
-        return made
+        joint[:, :count, :count] = self._run(False, self._equal(back[0], gamma[0]), np.einsum("ia,tja->tij", self.B, back))
+        joint[:, :count, count:] = self._run(False, back[0], np.einsum("ia,tab->tib", self.B, gamma))
+        joint[:, count:, :count] = back.transpose(0, 2, 1)
+        joint[:, count:, count:] = gamma
+        return joint
 
     def _equal(self, back: Array, gamma: Array) -> Array:
         """Return C(0) by its Lyapunov equation."""
@@ -206,8 +192,8 @@ class Linear:
 
     def response(self, kick: Array) -> Array:
         """Return how X answers to a unit impulse that enters with these coefficients, over (lag, i)."""
-        made = self._run(False, kick, np.zeros((self.lags.size, len(kick))))
-        return made if step_of(self.lags) is None else np.vstack([0 * made[:1], made[:-1]])
+        answer = self._run(False, kick, np.zeros((self.lags.size, len(kick))))
+        return answer if step_of(self.lags) is None else np.vstack([0 * answer[:1], answer[:-1]])
 
     @property
     def decay(self) -> tuple[float, float]:
@@ -255,36 +241,36 @@ class LagLaw(GaussianLaw):
 
     def kicked(self, kernels: LagKernels, noise: str) -> Array:
         """Return the coefficients with which a noise, white or not, enters the unknowns."""
-        made = np.zeros(len(self.plan.unknowns))
+        kicks = np.zeros(len(self.plan.unknowns))
         entering: list[Any] = [*self.plan.kicks, *self.plan.drives]
-        for item in entering:
-            if item.noise == noise:
-                made[item.unknown] += kernels.number(item.coefficient)
-        return made
+        for source in entering:
+            if source.noise == noise:
+                kicks[source.unknown] += kernels.number(source.coefficient)
+        return kicks
 
     def put(self, linear: Linear, gamma: Array, centres: Array) -> Array:
         """Return the covariance over lags of all variables; keep their means and that at lag 0."""
         count, noises = linear.B.shape
-        varied, fixed = self.condition.variances, self.condition.centres
-        by = -np.linalg.solve(linear.A, linear.constants)
-        mean = -np.linalg.solve(linear.A, linear.offset + linear.B @ centres) + by @ fixed
-        self.centre = np.concatenate([mean, centres, fixed])
-        weights = np.vstack([by, np.zeros((noises, len(fixed))), np.eye(len(fixed))])
-        made = np.broadcast_to((weights * varied) @ weights.T, (linear.lags.size, *(2 * (len(weights),)))).copy()
-        made[:, : count + noises, : count + noises] += linear.covariance(gamma)
-        self.zero = made[0]
-        return made
+        variances, constants = self.condition.variances, self.condition.centres
+        by_constant = -np.linalg.solve(linear.A, linear.constants)
+        mean = -np.linalg.solve(linear.A, linear.offset + linear.B @ centres) + by_constant @ constants
+        self.centre = np.concatenate([mean, centres, constants])
+        weights = np.vstack([by_constant, np.zeros((noises, len(constants))), np.eye(len(constants))])
+        joint = np.broadcast_to((weights * variances) @ weights.T, (linear.lags.size, *(2 * (len(weights),)))).copy()
+        joint[:, : count + noises, : count + noises] += linear.covariance(gamma)
+        self.zero = joint[0]
+        return joint
 
     def combine(self, kernels: LagKernels) -> Array:
         """Return what is averaged in terms of unknowns, noises and constants."""
         first = {"unknown": 0, "noise": len(self.plan.unknowns)}
         first["constant"] = first["noise"] + len(self.plan.noises)
-        made = np.zeros((len(self.law.arguments), first["constant"] + len(self.law.affine)))
-        beside = self.other_arguments(kernels, slice(0, 1))
-        for place, item in enumerate(self.law.arguments):
-            for (kind, index), value in zip(item.variables, item.coefficients(*beside), strict=True):
-                made[place, first[kind] + index] += float(np.asarray(value).ravel()[0])
-        return made
+        combination = np.zeros((len(self.law.arguments), first["constant"] + len(self.law.affine)))
+        others = self.other_arguments(kernels, slice(0, 1))
+        for place, argument in enumerate(self.law.arguments):
+            for (kind, index), value in zip(argument.variables, argument.coefficients(*others), strict=True):
+                combination[place, first[kind] + index] += float(np.asarray(value).ravel()[0])
+        return combination
 
     # --- as the means read it
     def mean(self, argument: int, rows: slice, groups: Sequence[Any]) -> Array:
@@ -325,9 +311,6 @@ class LagLaw(GaussianLaw):
         return wide
 
 
-Means = dict[str, Array]
-
-
 @dataclass(frozen=True, eq=False)
 class StationaryMap:
     """The map from means over lags to themselves, for a program with its numbers."""
@@ -343,11 +326,11 @@ class StationaryMap:
         cls, program: GaussianProgram, laws: Mapping[str, Any], lags: OperatorGrid, rule: LineRule, accuracy: float
     ) -> StationaryMap:
         whites = dict(program.paths.whites)
-        made = []
+        laws_given = []
         for paths, law in zip(program.paths.ensembles, program.laws, strict=True):
             given = conditions(law, paths.constants, laws, order=rule.nodes)
-            made.append(tuple(LagLaw.empty(paths, law, condition, 1, whites) for condition in given))
-        return cls(program, tuple(made), lags, rule, accuracy)  # type: ignore[arg-type]
+            laws_given.append(tuple(LagLaw.empty(paths, law, condition, 1, whites) for condition in given))
+        return cls(program, tuple(laws_given), lags, rule, accuracy)  # type: ignore[arg-type]
 
     @property
     def means(self) -> list[MeanProgram]:
@@ -355,10 +338,10 @@ class StationaryMap:
 
     def kernels(self, means: Mapping[str, Array], fixed: LagKernels | None = None) -> LagKernels:
         """Return kernels and functions for given means; ``fixed`` ones give values at equal times."""
-        made = LagKernels(self.lags, means, fixed=fixed)
-        for item in self.program.paths.definitions:
-            made.define(item)
-        return made
+        kernels = LagKernels(self.lags, means, fixed=fixed)
+        for definition in self.program.paths.definitions:
+            kernels.define(definition)
+        return kernels
 
     def nothing(self) -> Means:
         """Return means that all vanish."""
@@ -370,31 +353,31 @@ class StationaryMap:
         gamma, centres = np.zeros((self.lags.size, len(noises), len(noises))), np.zeros(len(noises))
         for group in self.program.paths.covariances:
             if group.noises[0] in noises:
-                at = [noises.index(name) for name in group.noises]
-                for i, a in enumerate(at):
+                places = [noises.index(name) for name in group.noises]
+                for i, a in enumerate(places):
                     centres[a] = kernels.number(group.centres[i])
-                    for j, b in enumerate(at):
+                    for j, b in enumerate(places):
                         gamma[:, a, b] = kernels.table(group.blocks[i][j])
         return gamma, centres
 
     def linear(self, law: LagLaw, kernels: LagKernels) -> Linear:
-        made = law.linear(kernels, self.lags)
-        if not made.decay[0] > 0:
+        linear = law.linear(kernels, self.lags)
+        if not linear.decay[0] > 0:
             names = ", ".join(f"`{name}`" for name in law.plan.unknowns)
             raise NoStationaryStateError(f"paths of {names} do not forget their start: nothing draws them back")
-        return made
+        return linear
 
     def apply(self, means: Mapping[str, Array], *, acting: bool = True) -> Means:
         """Return the means of the paths that given means drive; all, if not only ``acting`` ones."""
-        kernels, made = self.kernels(means), dict(means)
+        kernels, image = self.kernels(means), dict(means)
         for place, laws in enumerate(self.laws):
             gamma, centres = self.drives(kernels, place)
             parts = []
             for law in laws:
                 linear = self.linear(law, kernels)
                 parts.append((law, linear, law.put(linear, gamma, centres)))
-            made |= self.averaged(kernels, place, parts, acting)
-        return made
+            image |= self.averaged(kernels, place, parts, acting)
+        return image
 
     def averaged(self, kernels: LagKernels, place: int, parts: list[tuple[LagLaw, Linear, Array]], acting: bool) -> Means:
         """Return the means of one ensemble from the covariances of its unknowns, noises and constants."""
@@ -427,7 +410,7 @@ class StationaryMap:
                 for a in self.program.laws[place].factors[left].arguments
                 for b in self.program.laws[place].factors[right].arguments}  # fmt: skip
         one, lagged = law.averages(kernels, factors, self.rule, self.accuracy), law.arguments_of(kernels, joint)
-        made = {}
+        slopes = {}
         for a, b in sorted(read):
             size = 1e-3 * math.sqrt(float(law.equal[a, a] * law.equal[b, b]))
             towards = np.where(lagged[:, a, b] < 0, size, -size)
@@ -439,8 +422,8 @@ class StationaryMap:
                 for mean, every in pairs:
                     value = self._mean(mean, every, kernels, law, linear, one, wide)
                     total[mean.name] += law.condition.weight * weight * value / (towards if size > 0 else 1.0)
-            made[a, b] = total
-        return made
+            slopes[a, b] = total
+        return slopes
 
     def _mean(
         self, mean: MeanProgram, terms: tuple[tuple[int, int], ...], kernels: LagKernels, law: LagLaw, linear: Linear,
@@ -467,13 +450,13 @@ class Settled:
 
     def variances(self) -> list[tuple[str, Array]]:
         """Return the variances of all unknowns over lags, under every condition."""
-        made, kernels = [], self.closure.kernels(self.means)
+        variances, kernels = [], self.closure.kernels(self.means)
         for place, laws in enumerate(self.closure.laws):
             gamma, centres = self.closure.drives(kernels, place)
             for law in laws:
                 joint = law.put(self.closure.linear(law, kernels), gamma, centres)
-                made += [(name, joint[:, row, row]) for row, name in enumerate(law.plan.unknowns)]
-        return made
+                variances += [(name, joint[:, row, row]) for row, name in enumerate(law.plan.unknowns)]
+        return variances
 
     def outputs(self) -> tuple[dict[str, Array], dict[str, float]]:
         """Return what is reported: kernels over lags, and numbers."""
@@ -532,22 +515,22 @@ def settle(closure: StationaryMap, means: Means, floor: float, tolerance: float,
         return solve_krylov(apply, found - point, weights, most=80, tolerance=1e-6)
 
     point, secants = packing.pack(means), Secants(30)
-    best, stalled, last = math.inf, 0, math.inf  # ``last``: what was left before a step by Newton's method
+    best, stalled, before_newton = math.inf, 0, math.inf  # the last: residual before a step of Newton's method
     for count in range(300):
         found = image(point)
         weights = weigh(found)
-        left = float(np.abs((found - point) * weights).max(initial=0.0))
-        stalled = 0 if left < 0.9 * best else stalled + 1
-        best = min(best, left)
-        if left <= tolerance or (left <= 1e3 * tolerance and left > last / 2):
+        residual = float(np.abs((found - point) * weights).max(initial=0.0))
+        stalled = 0 if residual < 0.9 * best else stalled + 1
+        best = min(best, residual)
+        if residual <= tolerance or (residual <= 1e3 * tolerance and residual > before_newton / 2):
             break
-        if left < min(1e-2, last / 2) and (stalled > 5 or last < math.inf):
-            point, last, secants = point + newton_step(point, weights), left, Secants(30)
+        if residual < min(1e-2, before_newton / 2) and (stalled > 5 or before_newton < math.inf):
+            point, before_newton, secants = point + newton_step(point, weights), residual, Secants(30)
         else:
-            point, last = found if count < plain else secants.next(point, found, weights), math.inf
+            point, before_newton = found if count < plain else secants.next(point, found, weights), math.inf
     else:
-        raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {left:.1g}")
-    return Settled(closure, means | packing.unpack(found), left)
+        raise NoStationaryStateError(f"correlations do not settle: the iteration still changes them by {residual:.1g}")
+    return Settled(closure, means | packing.unpack(found), residual)
 
 
 def make_lags(reach: float, fastest: float, order: int, length: float, step: float | None) -> OperatorGrid:
@@ -592,7 +575,7 @@ class Copies:
         closure, means = settled.closure, settled.means
         kernels = closure.kernels(means)
         count = range(len(closure.laws))
-        made = []
+        parts = []
         for place in count:
             gamma, centres = closure.drives(kernels, place)
             rows = []
@@ -605,9 +588,9 @@ class Copies:
                     ahead, behind = (closure.kernels(item, kernels) for item in moved)
                     slopes[pair] = [(closure.drives(ahead, k)[0] - closure.drives(behind, k)[0]) / 2 for k in count]
                 rows.append((linear, law.combine(kernels), slopes))
-            made.append(tuple(rows))
+            parts.append(tuple(rows))
         sizes = tuple(len(item.noises) for item in closure.program.paths.ensembles)
-        return cls(tuple(made), sizes, closure.lags.size)
+        return cls(tuple(parts), sizes, closure.lags.size)
 
     def at_rest(self, rate: float) -> tuple[float, float]:
         """Return the largest gain of distances that go like cos ωτ, of a state at rest, and ω."""
@@ -659,9 +642,9 @@ class Copies:
         first = self.begun.pop() if self.begun else np.ones(size)
         if not np.abs(apply(first)).any():
             return 0.0
-        found, vectors = eigs(LinearOperator((size, size), apply, dtype=float), k=1, which="LR", v0=first, tol=1e-11)
+        values, vectors = eigs(LinearOperator((size, size), apply, dtype=float), k=1, which="LR", v0=first, tol=1e-11)
         self.begun.append(vectors[:, 0].real)
-        return float(found[0].real)
+        return float(values[0].real)
 
 
 def growth_rate(settled: Settled, still: bool, guess: float | None = None) -> float:
@@ -683,29 +666,15 @@ def growth_rate(settled: Settled, still: bool, guess: float | None = None) -> fl
 
 
 @dataclass(frozen=True, eq=False)
-class FoundByLaw:
-    """A stationary state: kernels over lags and numbers, each with its error."""
+class GaussianState(StationaryState):
+    """A stationary state of Gaussian paths."""
 
     settled: Settled
-    curves: dict[str, Array]
-    curve_errors: dict[str, Array]
-    numbers: dict[str, float]
-    number_errors: dict[str, float]
-    still: bool
     other: Settled  # on other lags, by which errors are known
-    floor: float  # what counts as nothing
     stability: float  # of the state in which nothing moves; nan where none was found
 
-    @property
-    def lags(self) -> Array:
-        return self.settled.closure.lags.nodes
-
-    @property
-    def residual(self) -> float:
-        return self.settled.residual
-
     def lyapunov(self) -> tuple[float, float]:
-        """Return the largest exponent and its error, the difference to that on other lags."""
+        # the error is the difference to the exponent on other lags
         value = growth_rate(self.settled, self.still)
         other = growth_rate(self.other, self.still, value)
         return value, abs(value - other) + 1e-12 + 30 * self.residual
@@ -729,9 +698,9 @@ class StationarySearch:
         rule = LineRule().other() if other else LineRule()
         return StationaryMap.make(self.program, self.laws, lags, rule, max(1e-4 * self.options.rtol, 1e-14))
 
-    def run(self) -> FoundByLaw:
+    def run(self) -> GaussianState:
         """Return the state, or raise ``NoStationaryStateError``: lags are added until correlations have fallen."""
-        step, fastest, reach, length = self.options.step, self.fastest, 30 / self.slowest, 1.0
+        step, fastest, reach, length = self.options.step, self.fastest, REACH / self.slowest, 1.0
         try:
             settled = self.find_fixed_point()
             if self.stability > 0:
@@ -759,19 +728,19 @@ class StationarySearch:
                         "of their size (a limit cycle, or a transition that is very near)"
                     )
                 self.options.report_share(0.5, f"lags up to {reach:.3g}")
-                anew = tail == math.inf and not self.omega  # a periodic solution, which longer lags would continue
+                restart = tail == math.inf and not self.omega  # a periodic solution, which longer lags would continue
                 try:
-                    settled = self._begin(lags) if anew else self._again(settled, lags)
+                    settled = self._begin(lags) if restart else self._again(settled, lags)
                 except NoStationaryStateError:
-                    settled = self._again(settled, lags) if anew else self._begin(lags)
-            found = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
-            worst = worst_error(found, self.options, self.floor)[1]
+                    settled = self._again(settled, lags) if restart else self._begin(lags)
+            state = self._judged(settled, make_lags(1.2 * reach, fastest, 9, 0.93 * length, step))
+            worst = state.worst_error(self.options)[1]
             logger.info("%d lags up to %.4g: the error is %.2g of the tolerance", settled.closure.lags.size, reach, worst)
             if worst <= 1 or step is not None or settled.closure.lags.size > 2000 or self.options.is_short_of_time():
                 break
             length *= 0.6 if worst < 30 else 0.4
             settled = self._again(settled, make_lags(reach, fastest, 10, length, step))
-        return found
+        return state
 
     def find_fixed_point(self, other: bool = False) -> Settled:
         """Return the state in which nothing moves; keep its stability."""
@@ -785,8 +754,8 @@ class StationarySearch:
 
     def _spread(self, settled: Settled) -> float:
         """Return the variance in time, relative to all variance."""
-        every = [(float(values[0] - values[-1]), float(values[0])) for _, values in settled.variances()]
-        return max((spread / (abs(size) + self.floor) for spread, size in every), default=0.0)
+        spreads = [(float(values[0] - values[-1]), float(values[0])) for _, values in settled.variances()]
+        return max((spread / (abs(size) + self.floor) for spread, size in spreads), default=0.0)
 
     def _begin(self, lags: OperatorGrid) -> Settled:
         closure, reach = self.closure(lags), float(lags.nodes[-1])
@@ -798,7 +767,7 @@ class StationarySearch:
 
     def _settle(self, closure: StationaryMap, means: Means) -> Settled:
         self.floor = 1e-6 * max((float(np.abs(value).max()) for value in means.values()), default=1.0) + 1e-300
-        return settle(closure, means, self.floor, self.tolerance, plain=12)
+        return settle(closure, means, self.floor, self.tolerance, plain=PLAIN)
 
     def _again(self, settled: Settled, lags: OperatorGrid, other: bool = False) -> Settled:
         means = carry(settled.means, settled.closure.lags, lags)
@@ -819,7 +788,7 @@ class StationarySearch:
                 moved = max(moved, float(np.abs(values[begin:] - values[-1]).max() / values[0]))
         return moved
 
-    def _judged(self, settled: Settled, lags: OperatorGrid) -> FoundByLaw:
+    def _judged(self, settled: Settled, lags: OperatorGrid) -> GaussianState:
         """Return the state with errors, by the one on other lags."""
         curves, numbers = settled.outputs()
         other = self._again(settled, lags, other=True)
@@ -834,7 +803,10 @@ class StationarySearch:
         number_errors = {name: abs(value - other_numbers[name]) + rest * max(abs(value), self.floor)
                          for name, value in numbers.items()}  # fmt: skip
         still = self._spread(settled) <= 1e-9
-        return FoundByLaw(settled, curves, errors, numbers, number_errors, still, other, self.floor, self.stability)
+        grid = panels or PanelGrid(settled.closure.lags.nodes, 1)
+        return GaussianState(
+            curves, errors, numbers, number_errors, still, grid, settled.residual, self.floor, settled, other, self.stability
+        )
 
     def stability_at_rest(self) -> tuple[float, float]:
         """Return the stability of the state in which nothing moves, and its error."""
