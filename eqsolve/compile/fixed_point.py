@@ -91,7 +91,7 @@ class FixedPointPlan:
         self.switches = tuple(place for place, switch in enumerate(self.is_switch) if switch)
         self.linear = tuple(self._is_linear(place) for place in self.switches)
         self.combinations = tuple(self._combinations(place) for place in self.switches)
-        self.aligned, self._carriers = self._find_carriers()
+        self.aligned, self._carriers, self._landmarks = self._find_carriers()
         self.carriers = len(self._carriers)
         self.degree = max((_degree(expr, frozenset(self._axes)) for expr in self._integrands), default=0)
         read = [stage.expression if isinstance(stage, Switch) else stage.argument for stage in self._stages]
@@ -170,6 +170,7 @@ class FixedPointPlan:
         target                  place             of a root: the value to be met, the ends of its domain
         root                    place             of (y, arguments): the function and its derivative along y
         directions                                gradients of the linear forms, form by form
+        landmarks                                 arguments of functions: where they vanish, or turn, these may be narrow
         sides, outputs                            of (parameters, unknowns, means): left sides, right sides; outputs
         side slopes, ...        names             their derivatives along names, then along the means
         variances, ... slopes   [names]           of (parameters, unknowns): variances of the Gaussian ``spreads``
@@ -204,6 +205,8 @@ class FixedPointPlan:
             case "directions":
                 ones = {self._stages[place].symbol: S.One for place in self.switches}
                 return self._arguments, [form.subs(ones).diff(v) for form in self._carriers for v in self._axes]
+            case "landmarks":
+                return self._arguments, self._landmarks
             case "sides" | "side slopes":
                 values = [side for pair in zip(*self._sides, strict=True) for side in pair]
                 along = (*self._along(detail), *self._means)
@@ -279,10 +282,12 @@ class FixedPointPlan:
         return not any(item.free_symbols & self._spread for item in slopes) and not expr.free_symbols & roots
 
     # --- the direction in which integrands are not polynomial
-    def _find_carriers(self) -> tuple[bool, list[Expr]]:
-        """Return whether integrands are polynomials besides functions of linear forms, and these forms."""
+    def _find_carriers(self) -> tuple[bool, list[Expr], list[Expr]]:
+        """Return whether integrands are polynomials besides functions of linear forms, these forms, and all arguments that are
+        linear or quadratic."""
         randoms = self._spread
         forms: list[Expr] = []
+        squares: list[Expr] = []
         simple = True
         for stage in self._stages:
             forms += _linear_forms(stage.expression if isinstance(stage, Switch) else stage.argument, randoms)
@@ -294,11 +299,12 @@ class FixedPointPlan:
                     continue
                 for arg in node.args:
                     forms += _linear_forms(arg, randoms)
+                    squares += [arg] if _degree(arg, frozenset(randoms)) == 2 and arg.is_polynomial(*randoms) else []
         forms = list(dict.fromkeys(forms))
         roots = {s.symbol for s in self._stages if isinstance(s, Root)}
         if any(form.diff(item).free_symbols & roots for form in forms for item in randoms):
             simple = False
-        return simple, forms
+        return simple, forms, [form for form in dict.fromkeys([*forms, *squares]) if not form.free_symbols & roots]
 
 
 def _linear_forms(expr: Basic, randoms: set[Basic]) -> list[Expr]:

@@ -508,9 +508,9 @@ class PanelMesh:
         w_all = np.concatenate([share.ravel(), self.lines.weight[self.points]])
         return at, x_all, w_all, list(signs.T)
 
-    def halved(self) -> PanelMesh:
-        """Return the mesh with every panel cut in two."""
-        middle, none = (self.left + self.right) / 2, np.full(len(self.row), -1)
+    def halved(self, cuts: Array | None = None) -> PanelMesh:
+        """Return the mesh with every panel cut in two, in the middle unless it is said where."""
+        middle, none = (self.left + self.right) / 2 if cuts is None else cuts, np.full(len(self.row), -1)
         first = replace(self, right=middle, right_kink=none, signs=self.signs[: len(self.row)])
         return replace(self, left=middle, left_kink=none).joined([first])
 
@@ -578,6 +578,27 @@ class Evaluator:
             places = -low / (high - low)
         return np.clip(np.where(np.isfinite(places), places, self.reach), -self.reach, self.reach)
 
+    def landmarks(self, lines: LineSet) -> Array:
+        """Return where arguments of functions vanish or turn on each line, and where they have changed by one.
+
+        Functions may be narrow there, as tanh′(1e6 z) is.
+        """
+        chosen, function = np.arange(len(lines.weight)), self.piece("landmarks")
+        spots = (np.full(len(chosen), x) for x in (-1.0, 0.0, 1.0))
+        ends = [node_arguments(self.parameters, self.unknowns, lines, chosen, x) for x in spots]
+        found: list[Array] = []
+        for sign in (1.0, -1.0) if self.plan.switches else (1.0,):
+            stages = [sign] * len(self.plan.is_switch)
+            with np.errstate(all="ignore"):
+                low, middle, high = (stacked(function(*end, *stages), len(chosen)) for end in ends)
+                bend = low + high - 2 * middle
+                turns = np.abs(bend) > 1e-9 * (np.abs(low) + np.abs(middle) + np.abs(high))
+                place = np.where(turns, (low - high) / (2 * bend), self.zeros(middle, high))
+                width = np.where(turns, np.abs(bend / 2) ** -0.5, 1 / np.abs(high - middle))
+                for spot in (place, place - width, place + width):
+                    found.append(np.where(np.abs(spot) < self.reach, spot, self.reach))
+        return np.concatenate(found).T
+
     def curved_kinks(self, place: int, lines: LineSet, chosen: Array) -> list[Array]:
         """Return the first few zeros of a switch that is not linear: sign changes on a grid, then halved."""
         most, steps = _CURVED, 240
@@ -612,8 +633,9 @@ def adapt(
     """Return panels on which every integrand is resolved: the high Legendre coefficients are negligible.
 
     Gauss quadrature with n nodes errs like the coefficient of degree 2n, about the square of that
-    of degree n. Panels that add less than ``dropped`` relative to the whole are left out. More than
-    ``most`` at once are not cut further.
+    of degree n. Where functions may be narrow a panel's polynomial must have their value, since all
+    nodes may lie outside of what matters. Panels that add less than ``dropped`` relative to the whole are
+    left out. More than ``most`` at once are not cut further.
     """
     kinks, points = integrands.kinks(lines), np.flatnonzero(lines.is_point)
     panels = PanelMesh.between(lines, kinks, np.unique(np.clip(_EDGES, -reach, reach)), order)
@@ -624,7 +646,9 @@ def adapt(
             lines, points, np.zeros(len(points)), list(integrands.signs(lines, points, np.zeros(len(points))).T)
         )
         size = lines.sums(np.abs(values) * lines.weight[points], points)
-    _, weights, top = legendre(order)
+    reference_nodes, weights, top = legendre(order)
+    table = np.polynomial.legendre.legvander(reference_nodes, order - 1) * weights[:, None] * (np.arange(order) + 0.5)
+    landmarks = integrands.landmarks(lines)
     for left in reversed(range(rounds)):
         panels = panels.with_signs(integrands, points[:0])
         count = len(panels.row)
@@ -638,6 +662,23 @@ def adapt(
         mass = np.abs(scaled) @ weights * half
         tail = np.abs(scaled @ top.T).sum(axis=2)
         peak = np.abs(scaled).max(axis=2)
+        here = landmarks[panels.row]
+        cuts = (panels.left + panels.right) / 2
+        wide = (half > 1e-13 * (1 + np.abs(cuts)))[:, None]
+        panel, which = np.nonzero(wide & (here >= panels.left[:, None]) & (here <= panels.right[:, None]))
+        if len(panel):
+            spot = here[panel, which]
+            seen = np.polynomial.legendre.legvander((spot - cuts[panel]) / half[panel], order - 1) @ table.T
+            with np.errstate(all="ignore"):
+                value = integrands.values(lines, panels.row[panel], spot, list(panels.signs[panel].T))
+                value = value * (normal_density(spot) * lines.weight[panels.row[panel]])
+            value = np.where(np.isfinite(value), value, 0.0)
+            off = np.abs(value - np.einsum("fpn,pn->fp", scaled[:, panel], seen))
+            for row in range(len(scaled)):
+                np.maximum.at(tail[row], panel, off[row])
+                np.maximum.at(peak[row], panel, np.abs(value[row]))
+            inside = np.abs(spot - cuts[panel]) < (1 - 1e-9) * half[panel]
+            cuts[panel[inside]] = spot[inside]
         # With n nodes a Gauss rule is exact to degree 2n: where coefficients fall geometrically, its
         # error is as much smaller than the last ones as these are than the values.
         with np.errstate(all="ignore"):
@@ -647,7 +688,7 @@ def adapt(
         good = (error <= tolerance * reference).all(axis=0) | (not left or count > most * whole.shape[1])
         size = size + lines.sums(mass[:, good], panels.row[good])
         accepted.append(panels.part(good & (mass > dropped * reference).any(axis=0)))
-        panels = panels.part(~good).halved()
+        panels = panels.part(~good).halved(cuts[~good])
     return panels.joined(accepted).with_signs(integrands, points)
 
 

@@ -50,6 +50,7 @@ class Threshold:
             "integrand slopes": self.slope,
             "switch": lambda t, x, _: [x - t],
             "switch slopes": lambda t, x, _: [-1.0, 1.0],
+            "landmarks": lambda *_: [],
         }
         return found[what]
 

@@ -20,7 +20,7 @@ from eqsolve.language.system import System, members
 from eqsolve.numerics.positivity import find_negative
 from eqsolve.passes.check.expressions import ExpressionCheck, Scope, first_that_holds, strangers
 from eqsolve.passes.forms.causality import analyse_causality
-from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, why_not_convolution
+from eqsolve.passes.forms.convolution_form import delayed_heads, has_shifts, is_sharp, why_not_convolution
 from eqsolve.passes.forms.expressions import Read, free_times, outside_means, partial, reads
 from eqsolve.passes.forms.kinks import SMOOTH, jumps
 from eqsolve.passes.forms.path_form import expanded, mixes, unseparated
@@ -544,8 +544,11 @@ def singular_terms(system: System) -> Iterator[str]:
     for equation in system.equations:
         for node in sorted(equation.rhs.atoms(Pow, log), key=str):
             inner = node.args[0]
-            falls = isinstance(node, log) or node.exp.could_extract_minus_sign()
-            if falls and not node.has(Value) and inner.atoms(Time) and _vanishes(inner, system.start):
+            if node.has(Value) or not inner.atoms(Time) or not _vanishes(inner, system.start):
+                continue
+            if len(inner.atoms(Time)) == 2 and (system.processes or system.kernels) and is_sharp(node):
+                yield f"{equation.label} has `{node}`: such a kernel is taken where all unknowns are functions of one time"
+            elif isinstance(node, log) or node.exp.could_extract_minus_sign():
                 yield f"{equation.label} has `{node}`, which is singular at the start, t = {system.start}"
 
 

@@ -9,7 +9,7 @@ alone, or of u alone, that contain no unknown are gauges, which panels resolve t
 from dataclasses import dataclass
 from typing import Any
 
-from sympy import Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand, log
+from sympy import Abs, Basic, Derivative, Dummy, Expr, Mul, Pow, S, expand, log
 
 from eqsolve.errors import ModelError, quoted
 from eqsolve.language.indices import Slot, at_indices, free_indices
@@ -24,16 +24,21 @@ from eqsolve.passes.forms.expressions import free_times, rebuilt
 # constant delay.
 def has_shifts(system: System) -> bool:
     """Whether a function stands at a shifted time, or its derivative on a right-hand side, or an integral has a kernel that is
-    infinite where its times meet: only convolutions know these."""
+    infinite, or has no derivatives, where its times meet: only convolutions know these."""
     sides, plain = _sides(system), not system.processes and not system.kernels
     return any(side.has(Derivative) or (plain and _is_weak(side)) for side in sides) or bool(shifted_values(system))
 
 
+def is_sharp(node: Pow | log) -> bool:
+    """Whether a power or logarithm is not smooth where its base vanishes."""
+    return isinstance(node, log) or node.exp.could_extract_minus_sign() or not node.exp.is_integer
+
+
 def _is_weak(side: Expr) -> bool:
-    """Whether an integral has a negative power, or a logarithm, of a difference of times, as 1/√(t − s)."""
-    singular = [node for item in side.atoms(Int) for node in item.integrand.atoms(Pow, log)]
-    weak = [node.args[0] for node in singular if isinstance(node, log) or node.exp.could_extract_minus_sign()]
-    return any(len(free_times(base)) == 2 and base.is_Add and not base.has(Value) for base in weak)
+    """Whether an integral has a negative or fractional power, or a logarithm, of a difference of times, as 1/√(t − s)."""
+    sharp = [node.args[0] for item in side.atoms(Int) for node in item.integrand.atoms(Pow, log) if is_sharp(node)]
+    bases = [base.args[0] if isinstance(base, Abs) else base for base in sharp]
+    return any(len(free_times(base)) == 2 and base.is_Add and not base.has(Value) for base in bases)
 
 
 def _sides(system: System) -> list[Expr]:

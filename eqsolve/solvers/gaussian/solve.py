@@ -215,6 +215,8 @@ def march(
     means = dict(means) | {mean.name: np.zeros_like(means[mean.name]) for mean in every if not mean.acts}
     for rows in grid.blocks:
         _put(means, work.refresh(kernels, rows, False), rows)
+    if not all(np.isfinite(value).all() for value in means.values()):
+        raise SolverError("means over the paths are not finite: a function in the equations is not defined at all times")
     sizes = [Sizes({
         mean.name: sum(item.law.condition.weight * item.magnitude[pairs[0][0]] for item in parts)
         for mean, pairs in zip(paths.means, law.pairs, strict=True) if mean.kind == "one"

@@ -303,7 +303,8 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
     Tested are means of one time, and of pairs at equal times, on some nodes: the distance to the
     solution, less the tolerance, may be several standard errors, since tails may be heavy.
     """
-    nodes = np.unique(np.linspace(1, solved.grid.size - 1, _LOOKED).astype(int))
+    last = solved.grid.size - 1
+    nodes = np.unique(np.linspace(min(1, last), last, _LOOKED).astype(int))
     stated = [float(errors[name].max() / np.abs(values).max()) for name, values in curves.single.items() if values.any()]
     scale = min([0.1, max(stated, default=0.0)])
     for item in samples:

@@ -1,4 +1,4 @@
-"""Kernels that are infinite where their times meet, against Mittag-Leffler functions and Abel's inversion."""
+"""Kernels that are infinite, or not smooth, where their times meet, against Mittag-Leffler functions and Abel's inversion."""
 
 from __future__ import annotations
 
@@ -8,13 +8,14 @@ from typing import Any
 import mpmath
 import numpy as np
 import pytest
-from sympy import Rational, exp, gamma, pi, sqrt
+from sympy import Abs, Rational, exp, gamma, pi, sqrt
 
 import eqsolve
-from eqsolve import Eq, Int, ModelError, System, function, times
+from eqsolve import GP, E, Eq, Int, ModelError, SolverError, System, function, process, times
 
-t, s = times("t s")
+t, tp, s = times("t t' s")
 y = function("y")
+x, z = process("x z")
 AT = np.array([1e-6, 1e-3, 0.03, 0.3, 0.9, 1.7, 2.0])
 number = mpmath.mpf
 
@@ -49,6 +50,21 @@ def test_fractional_relaxation(tenths: int) -> None:
     a = Rational(tenths, 10)
     model = System("relaxing", [Eq(y(t), 1 - Int((t - s) ** (a - 1) * y(s), (s, 0, t)) / gamma(a))])
     honest(model, lambda u: mittag_leffler(number(tenths) / 10, -(u ** (number(tenths) / 10))), 1e-8)
+
+
+@pytest.mark.parametrize("lag", [t - s, Abs(t - s)])
+def test_a_kernel_that_vanishes_like_a_broken_power(lag: Any) -> None:
+    """Between relaxation and a wave: y = 1 − ∫ √(t − s) y(s) ds/Γ(3/2) is E_{3/2}(−t^{3/2})."""
+    model = System("wave", [Eq(y(t), 1 - Int(sqrt(lag) * y(s), (s, 0, t)) / gamma(Rational(3, 2)))])
+    honest(model, lambda u: mittag_leffler(number(1.5), -(u ** number(1.5))), 1e-8)
+
+
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_beside_processes_it_is_named(step: float | None) -> None:
+    memory = Eq(x(t).diff(t), z(t) - Int(sqrt(t - s) * x(s), (s, 0, t)))
+    model = System("driven", [memory], laws={z: GP(exp(-((t - tp) ** 2)))}, init={x: 1}, observables={"m": E(x(t))})
+    with pytest.raises(SolverError, match=r"`sqrt\(-s \+ t\)`: such a kernel is taken where all unknowns"):
+        eqsolve.solve(model, t_max=1, step=step)
 
 
 def test_a_derivative_with_such_a_memory() -> None:

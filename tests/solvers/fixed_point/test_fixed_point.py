@@ -261,6 +261,35 @@ def test_expectations_with_kinks_against_closed_forms() -> None:
     assert float(result["c"]) == pytest.approx(12, rel=1e-14)
 
 
+@pytest.mark.parametrize("width", [1e-2, 1e-4, 1e-6])
+@pytest.mark.parametrize("centre", [0.0, 0.3, 1.234])
+def test_narrow_functions_are_not_passed_over(centre: float, width: float) -> None:
+    """Bells of any width, alone, on a background and with a factor that vanishes at their middle, written out and not."""
+    eps, c = param("eps", positive=True), param("c")
+    p, q, r, s = unknown("p q r s")
+    x = normal("x", variance=1)
+    bell = exp(-((x - c) ** 2) / (2 * eps**2))
+    written_out = exp(-(x**2 - 2 * c * x + c**2) / (2 * eps**2))
+    eqs = [Eq(p, E(bell)), Eq(q, E(x**2 + bell)), Eq(r, E((x - c) ** 2 * bell)), Eq(s, E(x**2 + written_out))]
+    found = eqsolve.solve(FixedPoint("narrow", eqs), eps=width, c=centre)
+    total = 1 + width**2
+    mass = width / total**0.5 * np.exp(-(centre**2) / (2 * total))
+    second = mass * (width**2 / total + (centre * width**2 / total) ** 2)
+    rounding = 1e-16 * centre / width
+    for name, truth in (("p", mass), ("q", 1 + mass), ("r", second), ("s", 1 + mass)):
+        allowed = 3 * float(found.error[name]) + (1e-13 + rounding + (name == "s") * rounding / width) * truth
+        assert abs(float(found[name]) - truth) <= allowed, name
+
+
+def test_spin_glasses_at_low_temperature() -> None:
+    """q = E tanh²(βz√q): 1 − q is E sech², of a width 1/β, and β(1 − q) tends to √(2/π) (Sherrington & Kirkpatrick 1975)."""
+    beta, q, x = param("beta", positive=True), unknown("q", domain=(0, 1)), normal("x", variance=1)
+    glass = FixedPoint("glass", [Eq(q, E(tanh(beta * sqrt(q) * x) ** 2))], observables={"chi": beta * (1 - q)})
+    for value in (1e3, 1e5):
+        found = eqsolve.solve(glass, beta=value)
+        assert float(found["chi"]) == pytest.approx((2 / np.pi) ** 0.5 + 1 / np.pi / value, abs=1 / value**2 + 1e-10)
+
+
 def test_two_gaussians_against_mpmath() -> None:
     """E[tanh(a + b)²] of independent a ~ N(0, 1), b ~ N(0, m) is that of one Gaussian of variance 1 + m."""
     import mpmath
