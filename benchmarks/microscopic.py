@@ -20,13 +20,13 @@ import eqsolve
 from eqsolve.language.binding import bind
 from eqsolve.microscopic.data import read_data
 from eqsolve.microscopic.lowered import LoweredFlow
-from eqsolve.microscopic.simulate import Ensemble
+from eqsolve.microscopic.simulate import FlowEnsemble
 
 
 def draw(name: str, d: int, **settings: object):
     """Return the draw that ``simulate`` makes with seed 0."""
     lowered = LoweredFlow(bind(eqsolve.load(name), settings))
-    return Ensemble(lowered, read_data("gaussian"), round(lowered.ratio * d), d, 0).draw(0)
+    return FlowEnsemble(lowered, read_data("gaussian"), round(lowered.ratio * d), d, 0).draw(0)
 
 
 def two_layers_by_hand(d: int, t: float) -> float:

@@ -70,9 +70,9 @@ def run_doctor(options: Namespace) -> int:
     },
 )  # fmt: skip
 def run_new(options: Namespace) -> int:
-    """Write ./models/NAME.py: the file of the model M under a new name, without what belongs to the original equations
-    only. The new file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are written too. Existing
-    files are left alone.
+    """Write ./models/NAME.py: the file of the model M under a new name, without closed forms. The new
+    file passes `eqsolve check` as it stands. Its tests, ./tests/test_NAME.py, are written too.
+    Existing files are left alone.
     """
     path, tests = write_variant(options.name, options.source)
     write(f"wrote {os.path.relpath(path)}: a variant of {options.source}, ready to be changed")
@@ -247,8 +247,9 @@ def test_a_finer_solve_agrees_within_the_errors() -> None:
 
 
 def variant_source(name: str, model: Model, text: str) -> str:
-    """Return the text of a model file under another name, with a line for what is different, and without closed forms and
-    the name of the microscopic model.
+    """Return the text of a model file under another name, with a line for what is different.
+
+    It is without closed forms and the name of the microscopic model.
     """
     from eqsolve.language.system import Cases
 
@@ -270,8 +271,8 @@ def variant_source(name: str, model: Model, text: str) -> str:
     text = content.decode()
     doc = f'''"""Variant of {model.name}: say here in one line what is different.
 
-The closed forms (exact=) and the microscopic model (flow=, which `eqsolve validate` needs) are left out, since they belong
-to the original equations.
+Closed forms (exact=) and the microscopic model (flow=, which `eqsolve validate` needs) are left
+out: they belong to the original equations.
 
 '''
     return text.replace('"""', doc, 1) if ast.get_docstring(ast.parse(text)) else f'{doc.rstrip()}\n"""\n\n{text}'

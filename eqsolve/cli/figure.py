@@ -73,7 +73,7 @@ def _make_all(chosen: list[Any], out: Path, options: Namespace, workers: int | N
 
 
 def _in_processes(job: Callable[[Any], Any], chosen: list[Any], workers: int) -> Iterator[Any]:
-    """Yield figures as they are finished; those of a group, which share their computations, are made one after the other."""
+    """Yield figures as they are finished; those of a group, which share computations, one by one."""
     from concurrent.futures import as_completed
 
     from eqsolve.figures.make import Made
@@ -83,7 +83,8 @@ def _in_processes(job: Callable[[Any], Any], chosen: list[Any], workers: int) ->
     for item in chosen:
         groups.setdefault(item.group or f"only {item.name}", []).append(item)
     with Workers(workers) as pool:
-        futures = {pool.submit(_in_turn, job, items): items for items in sorted(groups.values(), key=len, reverse=True)}
+        largest_first = sorted(groups.values(), key=len, reverse=True)
+        futures = {pool.submit(_in_turn, job, items): items for items in largest_first}
         for future in as_completed(futures):
             try:
                 yield from future.result()

@@ -234,7 +234,7 @@ def read_entries(text: str) -> dict[str, str]:
 
 
 def find_entry(model: Model) -> str:
-    """Return the BibTeX entry for a model's ``cite`` key, from ``references.bib`` next to a model file.
+    """Return the BibTeX entry for a model's ``cite`` key, from ``references.bib`` with its file.
 
     The folder of the model's own file is searched first, then every folder that models are found in.
     """

@@ -101,9 +101,10 @@ def run_stationary(options: Namespace) -> int:
     if lags is None and state.grid is not None:
         nodes = [float(lag) for lag in state.grid.edges if lag <= state.settled]
         shown = nodes[:: 1 + len(nodes) // 30]
-    shown_with, files = {"at": lags, "lyapunov": exponent}, (None, None) if state.grid is None else (data, picture)
+    given_with = {"at": lags, "lyapunov": exponent}
+    files = (None, None) if state.grid is None else (data, picture)
     text = functools.partial(state.json_object, at=shown, lyapunov=exponent)
-    deliver(options, state, lambda: _text(text()), *files, save={"at": lags}, json_object=shown_with)
+    deliver(options, state, lambda: _text(text()), *files, save={"at": lags}, json_object=given_with)
     if state.message:
         complain(state.message)
     return 0 if state.status in ("still", "fluctuating") else 1

@@ -193,12 +193,11 @@ def run_diagram(options: Namespace) -> int:
     from eqsolve.sweeping.diagram import phase_diagram
 
     with _kept(data), Bar(options.quiet, count="point") as bar:
-        diagram = phase_diagram(
-            options.model, axes, params=settings, out=data, progress=bar, lyapunov=options.lyapunov, **asked
-        )
-    deliver(options, diagram, lambda: "" if options.quiet else _phases(diagram), None, picture)
+        asked |= {"out": data, "progress": bar, "lyapunov": options.lyapunov}
+        found = phase_diagram(options.model, axes, params=settings, **asked)
+    deliver(options, found, lambda: "" if options.quiet else _phases(found), None, picture)
     say_wrote(options, data)
-    return exit_code(diagram.status, diagram.message)
+    return exit_code(found.status, found.message)
 
 
 def _phases(diagram: PhaseDiagram) -> str:

@@ -186,9 +186,9 @@ class ParameterDomain:
     def __init__(self, item: Parameter) -> None:
         self.kinds = [kind for kind in _KINDS if getattr(item, f"is_{kind}")]
         self.bounds, self.infinite = item.bounds, bool(item.extra)
-        self.low, self.high = (
-            end if bound is None else float(bound) for bound, end in zip(item.bounds, (-math.inf, math.inf), strict=True)
-        )
+        low, high = item.bounds
+        self.low = -math.inf if low is None else float(low)
+        self.high = math.inf if high is None else float(high)
 
     def problem(self, number: float) -> str | None:
         """Return the domain in words when a number lies outside it."""

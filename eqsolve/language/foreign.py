@@ -129,7 +129,8 @@ def _written_with_sympy(node: ast.Call, function: Any, frame: FrameType) -> str 
         return f"`{_FORMULAS[name].format(s=prefix, x=arguments[0] if arguments else 'x')}`{after}"
     name = _NAMES.get(name, name)
     counterpart = getattr(sympy, name, None)
-    if (isinstance(counterpart, type) and issubclass(counterpart, Basic)) or name in ("sqrt", "cbrt", "Pow"):
+    is_class = isinstance(counterpart, type) and issubclass(counterpart, Basic)
+    if is_class or name in ("sqrt", "cbrt", "Pow"):
         return f"`{prefix}{name}({', '.join(arguments)})`{after}"
     symbolic = any(isinstance(_value(item, frame), Basic) or isinstance(item, ast.Call | ast.BinOp) for item in node.args)
     return f"it with sympy's functions, such as {prefix}tanh, {prefix}Max or {prefix}Piecewise{after}" if symbolic else None

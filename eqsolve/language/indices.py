@@ -262,7 +262,7 @@ class TableSource:
                 raise ModelError(f"{where}: tables= takes arrays of numbers or a function for {', '.join(names)}") from None
             self.signature = tuple((item.shape, item.tobytes()) for item in self.source)
         taken = {*self.arguments}
-        if any(not callable(slope.source) or not {name, *slope.arguments} <= taken for name, slope in self.slopes.items()):
+        if not all(callable(it.source) and {name, *it.arguments} <= taken for name, it in self.slopes.items()):
             text = "derivatives of tables are functions of parameters that the tables are made of"
             raise ModelError(f"{where}: {text}, {', '.join(self.arguments)}: tables={{V: (function, {{a: its derivative}})}}")
 

@@ -95,7 +95,7 @@ class Law(Basic):
                 raise ParameterError(f"{here()}law {self}: {problem}; usage: {self.usage}")
 
     def _unusable(self) -> str | None:
-        for item in (item for arg in self.args for item in (arg if isinstance(arg, Tuple) else (arg,))):
+        for item in [item for arg in self.args for item in (arg if isinstance(arg, Tuple) else [arg])]:
             if isinstance(item, Dict | BooleanAtom):
                 return f"a parameter must be a number, got {item}"
             if isinstance(item, Expr) and not item.free_symbols and not (item.is_real and item.is_finite):
@@ -139,15 +139,15 @@ class Law(Basic):
 
     def numeric(self, digits: int | None = None) -> numeric.NumericLaw:
         """Return the law in floats, or in mpmath's numbers of some digits; only once the parameters are bound."""
-        numeric_laws: dict[int | None, numeric.NumericLaw] = self.__dict__.setdefault("_numeric", {})
-        if digits not in numeric_laws:
+        cache: dict[int | None, numeric.NumericLaw] = self.__dict__.setdefault("_numeric", {})
+        if digits not in cache:
             make, parts = self.make(), [part.numeric(digits) for part in self.parts]
             if digits is None:
-                numeric_laws[digits] = make(*map(float, self.numbers), *parts)
+                cache[digits] = make(*map(float, self.numbers), *parts)
             else:
                 with mpmath.workdps(digits):
-                    numeric_laws[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
-        return numeric_laws[digits]
+                    cache[digits] = make(*(mpmath.mpf(str(item.evalf(digits))) for item in self.numbers), *parts)
+        return cache[digits]
 
 
 # --- Laws of several constants at once: samples, and independent components.
@@ -375,8 +375,8 @@ class GaussBernoulli(Law, p=REQUIRED, variance=1):
 
     @staticmethod
     def scores(x: Expr, p: Expr, variance: Expr) -> tuple[Expr, ...]:
-        of_variance = (x**2 / variance - 1) / (2 * variance)
-        return Piecewise((-1 / (1 - p), Eq(x, 0)), (1 / p, True)), Piecewise((S.Zero, Eq(x, 0)), (of_variance, True))
+        scale = (x**2 / variance - 1) / (2 * variance)
+        return Piecewise((-1 / (1 - p), Eq(x, 0)), (1 / p, True)), Piecewise((S.Zero, Eq(x, 0)), (scale, True))
 
 
 class MarchenkoPastur(Law, delta=REQUIRED):

@@ -172,7 +172,8 @@ def _run(path: Path) -> Model:
     others = {name: item for name, item in vars(module).items() if isinstance(item, Model)}
     if model is None and others:
         name, other = list(others.items())[-1]
-        called = f"its {other.kind} is called `{name}`{f' ({other.location})' if other.location else ''}"
+        where = f" ({other.location})" if other.location else ""
+        called = f"its {other.kind} is called `{name}`{where}"
         raise ModelError(f"{path.name} declares no `model`: {called}; write `model` for `{name}`")
     if model is None:
         raise ModelError(f"{path.name} declares no `model`; end the file with `model = System(...)` or another kind")

@@ -221,9 +221,9 @@ def _lines(model: Model) -> tuple[list[Equation], list[tuple[str, list[Line]]]]:
     shorten = _shortener(model)
     equations = [equation.changed(shorten) for equation in model.equations]
     variables = model.variables
-    quantities = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
+    named = {name: value for name, value in variables.items() if not (infinite and value.is_number)}
     drawn: list[Line] = [(item, "~", item.law) for item in model.randoms if item.law is not None]
-    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in quantities.items()]
+    where: list[Line] = [(Plain(name), "=", shorten(value, keep=value)) for name, value in named.items()]
     if isinstance(model, System):
         laws: list[Line] = [(key, "~", law) for key, law in model.laws.items()]
         sections.append(("where", laws + [line for line in drawn if line[0] not in model.laws]))
@@ -281,18 +281,17 @@ class Shown:
         """Return titles and, under each, lines as (left, relation, right); the equations come first."""
         equations, sections = _lines(self.model)
         pairs = [equation_text(equation) for equation in equations]
-        shown = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
-        shown += [(title, [(_side(left), rel, _right(right, rel)) for left, rel, right in lines]) for title, lines in sections]
-        return shown
+        rows = [(f"{self.model.name} ({self.model.kind})", [(left, "=", right) for left, right in pairs])]
+        rows += [(title, [(_side(left), rel, _right(right, rel)) for left, rel, right in lines]) for title, lines in sections]
+        return rows
 
     def text(self) -> str:
         """Return the equations aligned at their equality signs."""
         sections = self.sections()
         width = max((len(left) for _, lines in sections for left, _, _ in lines), default=0)
         text = []
-        known = {
-            item.name: meaning for item, meaning in meanings(self.model.file).items() if isinstance(item, Parameter | Random)
-        }
+        told = meanings(self.model.file).items()
+        known = {item.name: words for item, words in told if isinstance(item, Parameter | Random)}
         for title, lines in sections:
             text.append(title)
             notes = known if title in ("defaults", "where") else {}

@@ -207,14 +207,15 @@ def _first_order(eqs: Any, init: Any, observables: Any) -> tuple[Any, Any, Any]:
     for item in eqs:
         if item in second:
             speed = velocity(item.target)
-            first.append(Equation(Derivative(item.target, item.time, evaluate=False), speed, item.location))
-            first.append(Equation(Derivative(speed, item.time, evaluate=False), put(item.rhs), item.location))
+            for place, force in ((item.target, speed), (speed, put(item.rhs))):
+                first.append(Equation(Derivative(place, item.time, evaluate=False), force, item.location))
         else:
             first.append(replace(item, rhs=put(item.rhs)) if isinstance(item, Equation) else item)
     given = init if isinstance(init, Mapping) else {}
     starts = {(put(key).head if isinstance(key, Derivative) else key): value for key, value in given.items()}
     for item in second:
-        if velocities[item.defined.head.base].base not in {getattr(key, "base", "") for key in starts}:
+        needed = velocities[item.defined.head.base].base
+        if needed not in {getattr(key, "base", "") for key in starts}:
             raise ModelError(
                 f"{item.label} is of second order and needs the velocity at the start: "
                 f"init={{{item.target}.diff({item.time}): 0}}"

@@ -50,7 +50,7 @@ class Placement:
     def normal(self, known: Array) -> Array:
         """Return a vector of normal quantiles, orthogonal to known directions and to those before, of the mean length."""
         values = special.ndtri((np.arange(self.size) + 0.5) / self.size)[self.order()]
-        # orthogonal to all others too: vectors that are correlated by chance are what makes finite draws scatter
+        # vectors correlated by chance are what makes finite draws scatter
         before = np.linalg.qr(np.column_stack([known, *self.placed]))[0]
         for _ in range(2):  # the second projection removes the rounding error of the first
             values -= before @ (values @ before)
@@ -96,7 +96,7 @@ class GaussianMatrix:
         direction = _outside(vector, self.along[side], self.most)
         if direction is not None:
             other, images = self.along[1 - side], self.images[1 - side]
-            # the part in the span of the other side is known from Xᵀ there, the rest is independent and normal
+            # in the span of the other side it is known from Xᵀ there, the rest is normal
             image = other @ (direction @ images) + self.scale * self.sides[side].normal(other)
             self.along[side] = np.column_stack([self.along[side], direction])
             self.images[side] = np.column_stack([self.images[side], image])
@@ -269,6 +269,6 @@ def _checked(given: Any, what: str) -> Array:
         )
     size = float(np.mean(matrix**2)) * matrix.shape[1]
     if not 0.5 < size < 2:
-        warning = "%s: d times the mean square of the entries is %.3g; the theory is for variance 1/d, so divide by %.6g"
-        logger.warning(warning, what, size, size**0.5)
+        text = "%s: d times the mean square of the entries is %.3g; the theory is for variance 1/d, so divide by %.6g"
+        logger.warning(text, what, size, size**0.5)
     return matrix

@@ -43,7 +43,7 @@ class _Past:
 
     times: list[float] = field(default_factory=list)
     coordinates: list[Array] = field(default_factory=list)
-    factor: Factor = field(default_factory=lambda: Factor(np.zeros((64, 64))))  # its rows are doubled when they are full
+    factor: Factor = field(default_factory=lambda: Factor(np.zeros((64, 64))))  # doubled when full
 
 
 class Noises:
@@ -150,7 +150,7 @@ def _randoms(expressions: Sequence[Expr]) -> set[Random]:
 
 
 def _of_samples(expr: Expr, constants: Container[Any]) -> bool:
-    """Whether an expression has a value for every sample: it reads a field, or a random constant of the samples."""
+    """Whether an expression has a value for every sample: it reads a field or a sample's constant."""
     return any(isinstance(item, Field) or item in constants for item in expr.free_symbols)
 
 
@@ -160,11 +160,12 @@ def _expectations(flow: Flow) -> list[E]:
 
 
 class LoweredFlow:
-    """The array functions of a flow with its parameters bound. ``moving`` are the weights that change in time.
+    """The array functions of a flow with its parameters bound.
 
-    Arguments of coordinate functions: t, states, the gradients in a drift, coordinate constants, coordinate noises; of sample
-    functions: t, fields, sample constants, sample noises. ``averages`` are the expectations in observables: whether each is a
-    mean over the samples, and the function that it is the mean of.
+    Arguments of coordinate functions: t, states, the gradients in a drift, coordinate constants,
+    coordinate noises; of sample functions: t, fields, sample constants, sample noises. ``moving``
+    are the weights that change in time; ``averages`` tell of each expectation in observables
+    whether it is a mean over the samples, and the function that it is the mean of.
     """
 
     def __init__(self, binding: Binding) -> None:
@@ -181,7 +182,8 @@ class LoweredFlow:
         time = flow.running_time
         read = set[Basic]().union(*(expr.free_symbols for expr in (*drift, *_expectations(flow))))
         active = [place for place, item in enumerate(flow.gradients) if item in read]
-        self.moving = [place for place, expr in enumerate(weights) if expr.free_symbols & {*flow.state, time}]
+        changing = {*flow.state, time}
+        self.moving = [place for place, expr in enumerate(weights) if expr.free_symbols & changing]
         constants = *self.coordinate_randoms, *(noise(time) for noise in self.coordinate_noises)
         at_rest = time, *flow.state, *constants
         on_coordinates = time, *flow.state, *(flow.gradients[place] for place in active), *constants
@@ -227,9 +229,8 @@ class FlowSample:
         self.begin()
         weights = self.weights(0.0, backend.put(start))
         # X w of weights that stay as they are costs a product with X once
-        self.constant_fields = {
-            place: self.features @ weight for place, weight in enumerate(weights) if place not in lowered.moving
-        }
+        constant = [place for place in range(len(weights)) if place not in lowered.moving]
+        self.constant_fields = {place: self.features @ weights[place] for place in constant}
         self.evaluations = 0
 
     def begin(self) -> None:
@@ -242,9 +243,10 @@ class FlowSample:
             self._set(self.noises.draw(time, length, fresh=fresh))
 
     def _set(self, noises: Mapping[Process, Array]) -> None:
-        values = {item: self.backend.put(array) for item, array in noises.items()}
-        self.on_coordinates = [*self.coordinate_constants, *map(values.__getitem__, self.lowered.coordinate_noises)]
-        self.on_samples = [*self.sample_constants, *map(values.__getitem__, self.lowered.sample_noises)]
+        put, lowered = self.backend.put, self.lowered
+        coordinate_noises = (put(noises[item]) for item in lowered.coordinate_noises)
+        self.on_coordinates = [*self.coordinate_constants, *coordinate_noises]
+        self.on_samples = [*self.sample_constants, *(put(noises[item]) for item in lowered.sample_noises)]
 
     def weights(self, time: float, state: Any) -> list[Any]:
         """Return w, one array of length d per weight."""
@@ -258,8 +260,8 @@ class FlowSample:
 
     def fields(self, time: float, state: Any) -> list[Any]:
         """Return f = X w, one array of length n per weight."""
-        known = self.constant_fields
-        return [known[k] if k in known else self.features @ weight for k, weight in enumerate(self.weights(time, state))]
+        known, weights = self.constant_fields, self.weights(time, state)
+        return [known[k] if k in known else self.features @ weight for k, weight in enumerate(weights)]
 
     def gradients(self, time: float, fields: list[Any]) -> list[Any]:
         """Return g = Xᵀℓ/δ for the gradients that a drift uses."""
@@ -303,8 +305,8 @@ class FlowSample:
 # --- Running one sample through time: an adaptive Runge–Kutta pair, short steps where there is
 # noise, or gradient descent.
 Report = Callable[[float], None]
-# One step of a flow with noise, as a share of its shortest time of relaxation: the error of Heun's method, of order
-# share², is then a few thousandths, below the scatter between draws.
+# One step of a flow with noise, as a share of its shortest time of relaxation: the error of Heun's
+# method, of order share², is then a few thousandths, below the scatter between draws.
 _SHARE = 0.05
 
 
@@ -341,7 +343,7 @@ def follow_noisy(sample: FlowSample, times: Array, speed: float, report: Report)
             for _ in range(count):
                 sample.draw_noises(now, length)
                 first = sample.drift(now, flat)
-                # white noise is one increment for the whole step; telegraph signals and Gaussian processes move on
+                # white noise is one increment for the whole step, noises with memory move on
                 sample.draw_noises(now + length, length, fresh=False)
                 second = sample.drift(now + length, flat + length * first)
                 flat, now = flat + length / 2 * (first + second), now + length
@@ -365,6 +367,6 @@ def descend(sample: FlowSample, steps: Array, size: float, report: Report) -> It
                 done += 1
                 if done % 16 == 0:
                     report(done * size)
-                    if not np.isfinite(flat).all():  # it stays so: the steps that remain are left out
+                    if not np.isfinite(flat).all():  # and never will be
                         done = int(steps[-1])
             yield flat

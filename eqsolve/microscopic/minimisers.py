@@ -201,9 +201,10 @@ def minimise(binding: Binding, X: Array, y: Array, *, tolerance: float = 1e-10) 
 def _elastic(X: Array, y: Array, absolute: float, square: float, tolerance: float) -> Array:
     """Return argmin |y − Xw|²/(2n) + absolute |w|₁ + square |w|²/2.
 
-    Coordinate descent (Friedman, Hastie & Tibshirani, J. Stat. Softw. 33(1), 2010) on the coordinates that move; once their
-    signs stay, the balance of forces is a linear system for them, H w = c − absolute sign(w). It is the minimum if no sign
-    changes and no force on a zero exceeds ``absolute``. It is tried after 1, 2, 4, ... sweeps more, which cost alike.
+    Coordinate descent (Friedman, Hastie & Tibshirani, J. Stat. Softw. 33(1), 2010) on the coordinates
+    that move; once their signs stay, the balance of forces is a linear system for them,
+    H w = c − absolute sign(w). It is the minimum if no sign changes and no force on a zero exceeds
+    ``absolute``. It is tried after 1, 2, 4, ... sweeps more.
     """
     n, d = X.shape
     hessian = X.T @ X / n
@@ -283,7 +284,7 @@ def interpolate(
             if float(np.abs(residual).max()) <= tolerance * scale:
                 return np.asarray(weight(q))
             gram = (X * slope(q)) @ X.T
-            # J* is flat where w = (J')⁻¹ saturates: a little of the identity keeps the system solvable there
+            # where (J')⁻¹ saturates, a little of the identity keeps the system solvable
             step = -np.linalg.solve(gram + 1e-14 * np.trace(gram) / n * np.eye(n), residual)
             change = X.T @ step
             length = min(1.0, 3.0 / float(np.abs(change).max()) * max(1.0, float(np.abs(q).max()) / 3))

@@ -54,7 +54,7 @@ class Simulation:
     values
         Each observable on (draw, time).
     snapshots
-        With ``keep=True``: states, variables and constants by name, each on (draw, time, coordinate).
+        With ``keep=True``: states, variables and constants by name, on (draw, time, coordinate).
     n, d, params, data, step, seed
         What was run.
     notes
@@ -193,13 +193,14 @@ def linearise(sample: FlowSample, time: float, flat: Array) -> Any:
     """Return the Jacobian of a flow at one state: products with changes of the flat state, by central differences."""
     from scipy.sparse.linalg import LinearOperator
 
-    # the step at which the truncation error of central differences, step², is that of rounding, epsilon/step
+    # where truncation of central differences, step², and rounding, epsilon/step, are alike
     reach = EPSILON ** (1 / 3) * max(1.0, float(np.abs(flat).max()))
 
     def apply(change: Array) -> Array:
         size = float(np.abs(change).max())
         step = reach * change.ravel() / max(size, 1e-300)
-        return np.asarray((sample.drift(time, flat + step) - sample.drift(time, flat - step)) * (size / (2 * reach)))
+        gap = sample.drift(time, flat + step) - sample.drift(time, flat - step)
+        return np.asarray(gap * (size / (2 * reach)))
 
     return LinearOperator((flat.size, flat.size), matvec=apply, dtype=float)
 
@@ -294,7 +295,7 @@ def simulate(
                 if report is not None:
                     report(float(done.mean()), times[-1], f"{seeds} draws")
 
-        ensemble = Ensemble(lowered, features, n, d, seed, constants, backend, max(1, cores // at_once))
+        ensemble = FlowEnsemble(lowered, features, n, d, seed, constants, backend, max(1, cores // at_once))
         run = _Runner(ensemble, times, step, rtol, keep, tell)
         if executor is not None:
             outcomes = list(executor.map(run, range(seeds)))
@@ -406,10 +407,10 @@ def _notes(outcomes: list[_Outcome], step: float | None) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True, eq=False)
-class Ensemble:
-    """Independent draws of a flow; n and ``features`` are not those of balanced draws, which follow from the law.
+class FlowEnsemble:
+    """Independent draws of a flow; balanced ones have an n and features of their own.
 
-    Draw i is the same however many there are: its features, random constants and start come from streams of its own.
+    Draw i is the same however many there are: what is random comes from streams of its own.
     """
 
     lowered: LoweredFlow
@@ -429,9 +430,10 @@ class Ensemble:
         return FlowSample(self.lowered, features, values, start, self.backend, (self.seed, index, 1))
 
     def draw_balanced(self, index: int, visits: Array, run: Callable[[FlowSample, Array], Iterator[Array]]) -> FlowSample:
-        """Return draw number ``index`` with balanced constants, start and Gaussian features; n is δ d on average.
+        """Return draw number ``index``, of constants, start and Gaussian features that are balanced.
 
-        ``visits`` are times at which directions are taken, besides the start; ``run`` returns the states at given times.
+        n is δ d on average. ``visits`` are times at which directions are taken, besides the start;
+        ``run`` returns the states at given times.
         """
         for_matrix, *streams = self._streams(index)
         n = max(1, int(np.floor(self.lowered.ratio * self.d + 1e-9 + for_matrix.random() * (1 - 2e-9))))
@@ -457,14 +459,14 @@ class Ensemble:
         return sample_with(matrix.complete(for_matrix, self.threads))
 
     def _streams(self, index: int) -> list[np.random.Generator]:
-        """Return the streams of random numbers of one draw: for features, coordinates, samples and start."""
+        """Return the random numbers of one draw: for features, coordinates, samples and start."""
         seeds = np.random.SeedSequence(self.seed, spawn_key=(index,)).spawn(4)
         return [np.random.default_rng(seed) for seed in seeds]
 
     def _constants(
         self, n: int, streams: list[np.random.Generator], on_coordinates: Any = None, on_samples: Any = None
     ) -> tuple[dict[Any, Array], Array]:
-        """Return the constants and the start of one draw, in the orders given where they are balanced."""
+        """Return the constants and the start of one draw, in given orders if balanced."""
         for_coordinates, for_samples, for_start = streams
         flow, binding, how = self.lowered.flow, self.lowered.binding, self.constants
         values: dict[Any, Array] = {}
@@ -489,7 +491,7 @@ class Ensemble:
 class _Runner:
     """Runs one draw of an ensemble and observes it at the times to report."""
 
-    ensemble: Ensemble
+    ensemble: FlowEnsemble
     times: Array
     step: float | None
     rtol: float
@@ -529,7 +531,8 @@ class _Runner:
         visits = np.geomspace(first, last, 6) if last > 0 else np.empty(0)
         if self.step is not None:
             visits = np.unique(np.rint(visits / self.step)) * self.step
-        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)  # directions need no more accuracy
+        # directions need no more accuracy
+        run = functools.partial(self._follow, rtol=1e-3, report=lambda _: None)
         return self.ensemble.draw_balanced(index, visits, run)
 
 
@@ -542,7 +545,7 @@ _REST = 1e-6  # a flow that moves slower is at rest; what an explicit integrator
 def decay_rates(flow: Flow, d: int, seeds: int, seed: int, settings: Mapping[str, Any], data: Any = "gaussian") -> Array:
     """Return, per draw, the smallest decay rate of the flow linearised where it has come to rest."""
     lowered = LoweredFlow(bind(flow, dict(settings)))
-    ensemble = Ensemble(lowered, read_data(data), round(lowered.ratio * d), d, seed, "exact")
+    ensemble = FlowEnsemble(lowered, read_data(data), round(lowered.ratio * d), d, seed, "exact")
     rates = []
     for index in range(seeds):
         sample = ensemble.draw(index)

@@ -31,5 +31,5 @@ def test_what_belongs_to_the_original_is_left_out():
     model = type("Model", (), {"name": "m"})()
     made = variant_source("other", model, text)
     assert 'System("other", eqs=[], exact=None, flow=None, defaults={})' in made
-    assert "they belong\nto the original equations" in made
+    assert "are left\nout: they belong to the original equations" in made
     compile(made, "other.py", "exec")

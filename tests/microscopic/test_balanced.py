@@ -11,7 +11,7 @@ from eqsolve.laws import Bernoulli, GaussBernoulli, Normal, StudentT
 from eqsolve.microscopic.data import GaussianMatrix, Placement, read_data
 from eqsolve.microscopic.lowered import LoweredFlow
 from eqsolve.microscopic.minimisers import finite_size
-from eqsolve.microscopic.simulate import Ensemble
+from eqsolve.microscopic.simulate import FlowEnsemble
 from eqsolve.numerics.constants import draw_law
 from eqsolve.spectra import MarchenkoPastur
 
@@ -79,7 +79,7 @@ def test_shares_and_sizes_that_are_not_whole_are_right_on_average(rng: np.random
     assert set(draws) == {14.0, 15.0}
     assert np.mean(draws) == pytest.approx(14.5, abs=4 * 0.5 / 200**0.5)
     lowered = LoweredFlow(bind(eqsolve.load("linear_flow"), {"delta": 0.5}))
-    ensemble = Ensemble(lowered, read_data("gaussian"), 12, 25, 0, "balanced")
+    ensemble = FlowEnsemble(lowered, read_data("gaussian"), 12, 25, 0, "balanced")
     rows = {ensemble.draw_balanced(index, np.empty(0), lambda *_: iter(())).n for index in range(20)}
     assert rows == {12, 13}
 

@@ -17,7 +17,7 @@ from eqsolve.language.binding import bind
 from eqsolve.laws import Normal
 from eqsolve.microscopic.data import read_data
 from eqsolve.microscopic.lowered import LoweredFlow
-from eqsolve.microscopic.simulate import Ensemble, fastest, simulate, slowest
+from eqsolve.microscopic.simulate import FlowEnsemble, fastest, simulate, slowest
 
 delta = param("delta", positive=True)
 w = state("w")
@@ -47,7 +47,7 @@ def two_layers() -> Flow:
 def drawn(flow: Flow, d: int, seed: int = 0, **settings: object):
     """Return one draw of a flow, as simulate makes it."""
     lowered = LoweredFlow(bind(flow, settings))
-    return Ensemble(lowered, read_data("gaussian"), round(lowered.ratio * d), d, seed).draw(0)
+    return FlowEnsemble(lowered, read_data("gaussian"), round(lowered.ratio * d), d, seed).draw(0)
 
 
 def test_flow_equals_a_hand_written_run() -> None:
