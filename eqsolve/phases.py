@@ -105,7 +105,7 @@ def activation_times(result: Any, process: str, level: float, times: Iterable[fl
     """Return when |process| first reaches a level on every path, nan where it never does.
 
     Paths are those the result keeps, in their order: ``result["weight"]`` are their weights, and
-    random constants stand beside them. Without ``times``, 20 times per panel are read.
+    random constants are kept with them. Without ``times``, 20 times per panel are read.
     """
     kept = [name for name in result.names if result.dataset[name].dims == ("path", "t")]
     demand_known([process], kept, f"the result of `{result.model}` keeps no paths of `{{}}`", "it keeps")

@@ -37,7 +37,6 @@ class ExplicitForm:
     """R(p) = −b(p)/a(p) of an equation that is linear in R, its logarithms and roots by their arguments."""
 
     means: Bundle | None
-    known: tuple[int, ...] | None  # places of the static parts of the means among those of h, if all are there
     inner: tuple[Lowered, ...]  # arguments of logarithms, of (p, parameters, means, those before)
     outer: Lowered  # (a, b), a function of all of them
 
@@ -88,7 +87,6 @@ class ImplicitTransform:
         self.bundle = Bundle([expression, *first, *second], (R, p), self._parameters)
         denominators = _denominators(expression, {R, p})
         self.distances = Bundle([E(d) for d in denominators], (R, p), self._parameters) if denominators else None
-        self.same_statics = self.distances is None or self.distances.statics == self.bundle.statics
         self._bottoms = [(str(d), tuple(item.name for item in randoms if item in d.free_symbols)) for d in denominators]
 
     @functools.cached_property
@@ -133,15 +131,13 @@ class ImplicitTransform:
         first, rest = self.expression.diff(R), self.expression.subs(R, 0)
         nodes = sorted(first.atoms(E) | rest.atoms(E), key=str)
         means = Bundle(nodes, (R, p), self._parameters) if nodes else None
-        have = means is not None and all(part in self.bundle.statics for part in means.statics)
-        known = tuple(self.bundle.statics.index(part) for part in means.statics) if means is not None and have else None
         names = [Dummy(f"m{index}") for index in range(len(nodes))]
         logs: dict[Expr, Dummy] = {}
         swaps: dict[Basic, Basic] = dict(zip(nodes, names, strict=True))
         bodies = [_continuous(part.xreplace(swaps), p, logs) for part in (first, rest)]
         arguments, given = [p, *self._parameters, *names], list(logs.values())
         inner = tuple(as_function([*arguments, *given[:place]], [inside], real=False) for place, inside in enumerate(logs))
-        return ExplicitForm(means, known, inner, as_function([*arguments, *given], bodies, real=False))
+        return ExplicitForm(means, inner, as_function([*arguments, *given], bodies, real=False))
 
 
 def _continuous(expr: Expr, p: Basic, logs: dict[Expr, Dummy]) -> Expr:

@@ -1,4 +1,9 @@
-"""Rates of decay: measured from curves with the prefactor that theory gives them, and followed along a parameter."""
+"""Rates of decay: measured from curves with the prefactor that theory gives them, and followed along a parameter.
+
+Measured rates are nonlinear least squares of log y (Levenberg–Marquardt: Moré 1978,
+doi:10.1007/BFb0067700), with the power of t and its corrections in the fit; curves of solutions are
+natural continuation, each point started from the one before.
+"""
 
 import functools
 import time

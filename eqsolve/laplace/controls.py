@@ -26,9 +26,9 @@ class Controls:
     pieces: int = 400  # of a line at most: steps along it, panels of a density on it
     stride: float = rough**-0.5  # factor of p in one step while R is a power of it, to ``rough`` over two of them
     length: float = 0.3  # of a step, and the error of a predicted value: at 1/2 the other sheet is as near
-    work: int = 120_000  # points of all meshes, or squares of the plane, with few points of the law
+    work: int = 120_000  # points of all meshes, or squares of the plane; with many points of the law less of them
     circle: int = 64  # points around a square; the coefficients of index 32 and beyond are aliased
-    hankel: int = 5  # size of Hankel matrices: up to four poles in one circle
+    hankel: int = 5  # size of Hankel matrices: up to four poles in one circle, more are cut apart
     critical: int = 150  # points at most: a few seconds
     radius: float = EPSILON ** (2 / circle)  # around a critical point: what is aliased is rounding
 

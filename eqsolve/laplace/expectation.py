@@ -202,7 +202,7 @@ class Source:
         return []
 
     def tail(self, probe: Probe) -> float:
-        """Return how much of an expectation comes from right before the ends at which a rule cuts an infinite support off."""
+        """Return the share of an expectation from right before the ends of rules of infinite supports."""
         return 0.0
 
 

@@ -1,14 +1,15 @@
 """Singularities of an explicit transform R(p) = −b(p)/a(p) by its Laurent coefficients on circles.
 
-Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R is analytic inside. A
-pole shows as finitely many of them about its own place; a branch point as a value that does not come back. Roots and
-logarithms are continued around the circle from its rightmost point, so that the cuts of their principal values are not
-seen. Poles of several orders, or several of them, are told apart by the ranks of Hankel matrices of the coefficients (P.
-Kravanja, M. Van Barel, Computing the Zeros of Analytic Functions, 2000, doi:10.1007/BFb0103927).
+Around a circle the coefficients c_k of R = Σ c_k ((p − p_0)/r)^k with k < 0 vanish exactly when R
+is analytic inside. A pole shows as finitely many of them about its own place; a branch point as a
+value that does not come back. Roots and logarithms are continued around the circle from its
+rightmost point, so that the cuts of their principal values are not seen. Poles of several orders,
+or several of them, are told apart by the ranks of Hankel matrices of the coefficients (P. Kravanja,
+M. Van Barel, Computing the Zeros of Analytic Functions, 2000, doi:10.1007/BFb0103927).
 
-The plane is cut into squares, from the right. One passes when the transform is analytic inside the circle around it. Poles
-found are taken out, so that what remains passes; squares around a branch point are cut down to its place. Cost: about a
-thousand squares, 64 values each.
+The plane is cut into squares, from the right. One passes when the transform is analytic inside the
+circle around it. Poles found are taken out, so that what remains passes; squares around a branch
+point are cut down to its place. Cost: about a thousand squares, 64 values each.
 """
 
 import math
@@ -27,7 +28,7 @@ POINTS = CONTROLS.circle
 _ANGLES = -np.pi + (np.arange(POINTS) + 0.5) * 2 * np.pi / POINTS
 _UNIT = np.exp(1j * _ANGLES)
 _MODES = np.exp(1j * np.arange(1, POINTS // 2)[:, None] * _ANGLES) / POINTS  # of negative index
-_TURN = np.exp(1e-7j)
+_TURN = np.exp(1e-7j)  # around a circle turned by so little all coefficients are the same, but for rounding
 _BACK = _TURN ** np.arange(1, POINTS // 2)
 _START = POINTS // 2  # the rightmost point
 
@@ -148,7 +149,9 @@ def poles_inside(circle: Array, centre: complex, radius: float) -> list[complex]
 def refine_pole(function: Explicit, p: complex, radius: float, known: list[Pole]) -> Pole | None:
     """Return the pole near a point, alone within a radius, with its order and coefficients; None if it is none."""
     estimates = []
-    for halving in range(CONTROLS.rounds):  # poles that are close to each other look like one from afar
+    # the first three radii give the place and its error; poles that are close to each other look like one from afar, so that
+    # the order has to be the same on smaller circles, down to where rounding hides it
+    for halving in range(CONTROLS.rounds):
         r = radius / 2**halving
         for _ in range(6 if halving < 3 else 2):
             values, modes, singular, noise = (part[0] for part in function.around(np.array([p]), np.array([r]), known))
@@ -207,7 +210,7 @@ def branch_power(function: Explicit, p: complex, radius: float, known: list[Pole
     if best is None:
         return None
     power, jumps, radii = best
-    near = round(12 * power) / 12
+    near = round(12 * power) / 12  # powers of models are fractions of small numbers
     power = near if abs(power - near) < 5e-3 else power
     if power < 0 and power == round(power):  # it comes back
         return None
@@ -272,7 +275,7 @@ class PlaneSearch:
         return done | (self.axis_only & (cells[:, 1] > 0))
 
     def _look(self, batch: Array) -> Array:
-        """Return what is left of some squares: nothing, themselves once more, or their quarters."""
+        """Return what of some squares is to be searched further: nothing, themselves once more, or their quarters."""
         sides = batch[:, 2]
         centres = batch[:, 0] + sides / 2 + 1j * (batch[:, 1] + sides / 2)
         if self.axis_only:

@@ -141,7 +141,7 @@ def _around(rows: Array, heights: list[float], margin: float) -> Array:
 
 
 def _open(mesh: Mesh, complex_points: list[Complex], margin: float) -> Array:
-    """Return the cells that still matter: to the right of what was found, or beside it; not those it lies in."""
+    """Return the cells that still matter: right of the singularities found, or next to them; not those they lie in."""
     relevant = np.ones((len(mesh.columns) - 1, len(mesh.rows) - 1), dtype=bool)
     if not complex_points:
         return relevant
@@ -201,7 +201,7 @@ def _suspicious(mesh: Mesh, real: float | None) -> Array:
         turn = np.angle(f1 / f0)
         miss = np.abs(r1 - r0 - step * (s0 + s1) / 2)
         turns.append(turn)
-        integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)
+        integrals.append(step * (r0 + r1) / 2 + step**2 * (s0 - s1) / 12)  # the corrected trapezoidal rule
         fast = np.minimum(v0, v1) * np.abs(step) > 2.0  # h_R may turn unseen between two points
         rough.append(fast | (np.abs(turn) > math.pi / 4) | (miss > CONTROLS.length * np.minimum(a0, a1)) | ~np.isfinite(miss))
     loop = turns[0][:, :-1] + turns[1][1:] - turns[0][:, 1:] - turns[1][:-1]

@@ -138,9 +138,9 @@ def _guesses(prepared: Prepared, d: Any, R: float, p: float) -> dict[str, float]
     """Return the places to the left that the local behaviour points to, by kind of singularity."""
     guesses = {}
     if d.fold_slope != 0 and not prepared.transform.is_linear:
-        guesses["branch point"] = p - 0.5 * d.h_R / d.fold_slope
+        guesses["branch point"] = p - 0.5 * d.h_R / d.fold_slope  # h_R falls like a root: its tangent goes twice as far
     if d.slope != 0:
-        guesses["pole"] = p + R / d.slope
+        guesses["pole"] = p + R / d.slope  # where the tangent of 1/R vanishes
     return {kind: float(at) for kind, at in guesses.items() if at < p}
 
 

@@ -1,7 +1,7 @@
 """`rightmost_singularity`: where an implicitly given Laplace transform is first singular, and the decay this means.
 
-A transform that is given explicitly, one that solves a polynomial equation, and any other are searched in three ways; what
-they find is brought into one form, with the decay that it means.
+A transform that is given explicitly, one that solves a polynomial equation, and any other are
+searched in three ways; what they find is brought into one form, with the decay that it means.
 """
 
 import math
@@ -231,7 +231,7 @@ def branch_candidate(prepared: Any, R: Any, p: Any, side: float, certificate: st
 
 
 def _pole_candidate(prepared: Prepared, near: tuple[Any, Any], at: Any, error: float, certificate: str) -> Candidate:
-    """Return a pole with its residue, or an infinite branch point R ~ c (p − p_c)^{−ν}, from a point (R, p) beside it."""
+    """Return a pole with its residue, or an infinite branch point R ~ c (p − p_c)^{−ν}, from a point (R, p) nearby."""
     offset = _ASIDE * (near[1] - at)
     values = []
     for share in (1.0, 0.5, 0.25):
@@ -253,9 +253,9 @@ def complex_candidate(prepared: Prepared, anchor: tuple[float, float], point: Co
     certificate = "found in a cell around which dh/dR winds, and reached along the ray from the right"
     if point.kind == "branch point":
         return branch_candidate(prepared, point.R, point.p, 0.0, certificate)
-    corner, beside = complex(max(anchor[1], point.p.real), point.p.imag), point.p + _ASIDE * abs(point.p)
-    near = track_to(prepared, (track_to(prepared, anchor, corner), corner), beside)
-    return _pole_candidate(prepared, (near, beside), point.p, CONTROLS.close * abs(point.p), certificate)
+    corner, nearby = complex(max(anchor[1], point.p.real), point.p.imag), point.p + _ASIDE * abs(point.p)
+    near = track_to(prepared, (track_to(prepared, anchor, corner), corner), nearby)
+    return _pole_candidate(prepared, (near, nearby), point.p, CONTROLS.close * abs(point.p), certificate)
 
 
 def ties(candidates: list[Candidate], tolerance: float) -> tuple[Candidate, ...]:

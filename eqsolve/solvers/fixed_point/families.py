@@ -1,9 +1,10 @@
 """Fixed points of many unknowns with indices: successive substitution (Picard), then Newton's method.
 
-A hundred unknowns cannot be scanned. Where every equation gives its own unknown by the others, f = g(f), it is iterated
-from the upper ends of the domains, then from the lower ends and between: of monotone equations, as those of mode coupling,
-this finds the largest solution (Tarski, Pacific J. Math. 5, 285 (1955), doi:10.2140/pjm.1955.5.285). Newton's method with
-the exact Jacobian is tried on the way and kept where it stays near; it ends at rounding. The error is what rounding in the
+A hundred unknowns cannot be scanned. Where every equation gives its own unknown by the others, f =
+g(f), it is iterated from the upper ends of the domains, then from the lower ends and between: of
+monotone equations, as those of mode coupling, this finds the largest solution (Tarski, Pacific J.
+Math. 5, 285 (1955), doi:10.2140/pjm.1955.5.285). Newton's method with the exact Jacobian is tried
+on the way and kept where it stays near; it ends at rounding. The error is what rounding in the
 residuals can do, through the inverse of the Jacobian.
 """
 
@@ -26,7 +27,8 @@ from eqsolve.results.result import Result
 from eqsolve.solvers.fixed_point import newton
 from eqsolve.solvers.fixed_point.newton import Linearisation, Sought, finer_rules, make_problem
 
-_PICARD = 4000  # most iterations: next to a fold, at a distance d, it takes some 10/√d
+# most iterations: next to a fold, at a distance d, it takes some 10/√d, and in floats d < ε^⅓ is the fold itself
+_PICARD = round(10 / EPSILON ** (1 / 6))
 
 
 class FamilyMeans:

@@ -19,13 +19,13 @@ from eqsolve.compile.fixed_point import FixedPointPlan, FixedPointProgram
 from eqsolve.compile.plan import Values
 from eqsolve.errors import UsageError, did_you_mean
 from eqsolve.numerics import quadrature
-from eqsolve.numerics.arrays import EPSILON, Array
+from eqsolve.numerics.arrays import EPSILON, ROUNDING, Array
 from eqsolve.numerics.domains import Domain
 from eqsolve.numerics.quadrature import RULE, Evaluator, LawBranch, LineSet, PanelMesh, branches
 from eqsolve.numerics.secants import linear_solver
 
 _FEW = RULE // 4  # nodes across while a solution is looked for
-ROUGHLY = (1e-3, 1e-6, 1e-9)  # tolerances of its meshes
+ROUGHLY = tuple(ROUNDING ** (quarter / 4) for quarter in (1, 2, 3))  # tolerances of its meshes, by quarters of all digits
 NEARLY = 0.05  # relative residuals left near a solution, and its distance from Picard's iterate
 _STAGNANT = 2  # steps of ordinary length in which the residuals need not halve
 _FARTHEST = math.log(sys.float_info.max) / 2  # of a search variable: squares overflow beyond

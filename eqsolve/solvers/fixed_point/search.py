@@ -1,8 +1,9 @@
 """Where the solutions of a reduced fixed point are: a scan of the unknowns' domains, then a few Newton steps.
 
-Every residual changes sign among the corners of a cell that holds a solution; the zeros of the linear interpolants in such
-cells are starts for Newton's method on rough meshes. Solutions on the edges of closed domains, where equations need not
-change sign, are looked for with unknowns held there.
+Every residual changes sign among the corners of a cell that holds a solution; the zeros of the
+linear interpolants in such cells are starts for Newton's method on rough meshes. Solutions on the
+edges of closed domains, where equations need not change sign, are looked for with unknowns held
+there.
 """
 
 import time

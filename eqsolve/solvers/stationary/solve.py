@@ -398,7 +398,7 @@ class StationaryMap:
     ) -> dict[tuple[int, int], Means]:
         """Return how means over lags change with the covariance of two arguments there.
 
-        By one-sided differences, since a correlation is at most one; of paths that all vanish, for small ones.
+        By one-sided differences of fourth order, since a correlation is at most one; of paths that all vanish, for small ones.
         """
         small = np.where(np.diagonal(law.zero)[: len(linear.A)] > 1e-14, 0.0, 1e-14)
         small = np.diag(np.append(small, np.zeros(len(law.zero) - len(small))))
@@ -412,6 +412,7 @@ class StationaryMap:
         one, lagged = law.averages(kernels, factors, self.rule, self.accuracy), law.arguments_of(kernels, joint)
         slopes = {}
         for a, b in sorted(read):
+            # truncation, of fourth order, and rounding are alike at this size
             size = 1e-3 * math.sqrt(float(law.equal[a, a] * law.equal[b, b]))
             towards = np.where(lagged[:, a, b] < 0, size, -size)
             total: Means = {mean.name: np.zeros(self.lags.size) for mean, _ in pairs}

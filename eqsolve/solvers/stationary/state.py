@@ -36,7 +36,8 @@ class StationaryState:
         """Return what has the largest error in tolerances, and that."""
         asked = replace(options, atol=(options.atol or 0.0) + options.rtol * self.floor)
         allowed = allowance(np.array([0.0, *self.numbers.values()]), asked)[1:]
-        over = {name: self.number_errors[name] / max(part, 1e-14) for name, part in zip(self.numbers, allowed, strict=True)}
+        parts = zip(self.numbers, allowed, strict=True)
+        over = {name: self.number_errors[name] / max(part, 1e-14) for name, part in parts}
         for name, values in self.curves.items():
             over[name] = float(self.curve_errors[name].max()) / max(allowance(values, asked, 1.0).max(), 1e-14)
         return max(over.items(), key=lambda item: item[1], default=("", 0.0))
@@ -46,7 +47,7 @@ class StationaryState:
         raise NotImplementedError
 
     def gain(self) -> tuple[float, float]:
-        """Return by what changes of correlations at the longest lags are multiplied, and its error; above one is unstable."""
+        """Return by what changes at the longest lags are multiplied, and its error: above one, unstable."""
         return 0.0, 0.0
 
     def is_balanced(self) -> bool:
