@@ -54,9 +54,10 @@ BARS = {
     # raised by 166 lines: functions that jump themselves (33, one tunable), errors of panels by large ensembles on two grids
     # (60), expectations of independent parts (41), a budget kept inside an integration, and kernels quicker than panels (32,
     # two tunables)
-    "lines": 58_115,  # towards 44,000
-    "characters": 2_948_000,
-    "lines beyond 100 columns": 6_328,
+    # raised by 73 lines: narrow functions under expectations (58), kernels with broken powers
+    "lines": 58_188,  # towards 44,000
+    "characters": 2_953_000,
+    "lines beyond 100 columns": 6_345,
     "numeric tunables": 243,  # towards 150
     "repeated class names": 1,
     "circles": 0,
