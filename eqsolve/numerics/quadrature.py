@@ -44,6 +44,7 @@ class LineRule:
     """How finely lines and planes are integrated."""
 
     step: float = 0.2  # of evenly spaced points, at most; 1/20 of it at least
+    shift: float = 0.0  # of these from zero, in steps
     nodes: int = 16  # of a panel, on a line and in the plane
     # of Gauss–Legendre panels between kinks, in units of the shortest wave of the series
     width: float = 0.75 * nodes
@@ -52,7 +53,8 @@ class LineRule:
 
     def other(self) -> LineRule:
         """Return a rule that shares no points with this one, and is no worse."""
-        return replace(self, step=0.83 * self.step, width=0.87 * self.width, nodes=self.nodes + 3, inner=self.inner + 3)
+        even = {"step": 0.83 * self.step, "shift": 0.3 - self.shift}
+        return replace(self, width=0.87 * self.width, nodes=self.nodes + 3, inner=self.inner + 3, **even)
 
 
 RULE = 6 * LineRule.nodes  # nodes across lines and of densities; error estimates use more
@@ -77,10 +79,10 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
     if breaks is not None and breaks.shape[1]:
         return _by_panels(function, breaks, count, rule)
     reach = _REACHES[0]
-    step = min(rule.step, math.pi / (math.sqrt(count) + 4.0))
+    step = rule.step * min(1.0, math.pi / (math.sqrt(count) + 4.0) / LineRule.step)
     while True:
         half = math.ceil(reach / step)
-        points = step * np.arange(-half, half + 1)
+        points = step * (np.arange(-half, half + 1) + rule.shift)
         values = np.broadcast_to(function(points), (rows, len(points)))
         faded = np.abs(values) * np.exp(-(points**2) / 4)
         if reach < _REACHES[-1] and (faded[:, [0, -1]] > 4 * EPSILON * faded.max(axis=1)[:, None]).any():
@@ -92,15 +94,15 @@ def expand_line(function: Callable[[Array], Array], rows: int, breaks: Array | N
         if (np.abs(power - coarse) <= 1e-5 * power).all() or step <= rule.step / 20:
             break
         step /= 2
-    coefficients = (values * weights) @ _basis(half, step, count)
+    coefficients = (values * weights) @ _basis(half, step, count, rule.shift)
     rest = np.maximum(power - (coefficients**2).sum(axis=1), 0.0)
     return Expansion(coefficients, power, np.abs(values) @ weights, rest)
 
 
 @functools.lru_cache(maxsize=8)
-def _basis(half: int, step: float, count: int) -> Array:
+def _basis(half: int, step: float, count: int, shift: float) -> Array:
     """Return Heₖ/√k! at evenly spaced points, shape (points, count)."""
-    points = step * np.arange(-half, half + 1)
+    points = step * (np.arange(-half, half + 1) + shift)
     table = np.ones((count, len(points)))
     for k in range(1, count):
         table[k] = (points * table[k - 1] - math.sqrt(k - 1) * table[k - 2]) / math.sqrt(k)

@@ -24,6 +24,15 @@ def test_arcsine_of_two_error_functions(size: float, rule: LineRule) -> None:
     assert made.rest[0] <= 1e-14
 
 
+@pytest.mark.parametrize("count", [8, 64, 512, 2048])
+def test_the_other_rule_tells_of_a_bell_between_the_points(count: int) -> None:
+    """E e^{−(1000 x)²/2} is 10⁻³: rules that share points would agree on another number."""
+    one, other = (
+        expand_line(lambda x: np.exp(-((1e3 * x) ** 2) / 2), 1, None, count, rule).coefficients[0, 0] for rule in RULES
+    )
+    assert abs(one - 1e-3) <= 3 * abs(one - other)
+
+
 @pytest.mark.parametrize("count", [8, 16, 32, 64])
 def test_what_a_short_series_leaves_is_below_its_bound(count: int) -> None:
     made, found = series(lambda x: erf(2 * x), count, LineRule())
