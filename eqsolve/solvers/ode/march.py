@@ -220,17 +220,17 @@ class OdeSystem:
     def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
         values, points = self._evaluate(moments, table, paths, self.program.reported), (paths.count, len(moments))
-        made: dict[str, Array] = {}
-        each: dict[str, Array] = {}
+        functions: dict[str, Array] = {}
+        on_paths: dict[str, Array] = {}
         for equation in (*self.program.states, *self.program.definitions):
             rows = over_points(values[equation.place], equation.shape, points).reshape(-1, *points)
             best = paths.best[self.parts.of((equation.key,))]
             for name, row in zip(equation.members, rows, strict=True):
-                (each if equation.process else made)[name] = row[best] if equation.process else paths.per_rule(row)
+                (on_paths if equation.process else functions)[name] = row[best] if equation.process else paths.per_rule(row)
         for (name, shape), value in zip(self.program.seen, self.program.outputs(values), strict=True):
             rows = over_points(value, shape, points).reshape(-1, *points)
-            made |= zip(member_names(name, shape), map(paths.per_rule, rows), strict=True)
-        return made, each
+            functions |= zip(member_names(name, shape), map(paths.per_rule, rows), strict=True)
+        return functions, on_paths
 
     def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
         """Return, per function of time, the largest size of what was averaged and added up to give it.

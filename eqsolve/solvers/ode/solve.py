@@ -76,8 +76,8 @@ class OdeSolver(Solver):
         def solved(options: Options) -> Result:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # at a singular start, before a blow-up
                 plain = options.step is not None or not program.jumps
-                made = _solve(bound(), options) if plain else _last(_by_narrower_ramps(bound, options))
-                return _package(plan.name, values, bound(), made, options)
+                solution = _solve(bound(), options) if plain else _last(_by_narrower_ramps(bound, options))
+                return _package(plan.name, values, bound(), solution, options)
 
         try:
             return solved(options)

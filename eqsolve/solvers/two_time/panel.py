@@ -61,6 +61,7 @@ class History:
         for name in self.low:
             rows = panel.factor(name)
             low, high = (np.pad(table, (0, panel.count)) for table in (self.low[name], self.high[name]))
+            # old rows stay as they are, for later times only the range of integration of ``high`` grows
             low[past:, :past] = rows[:, :past] * self.weights
             low[past:, past:] = matrix * rows[:, past:]
             high[past:, :past] = weights[:, None] * rows[:, :past]
@@ -318,6 +319,7 @@ class RowPanel:
             change = float(np.abs(residual).max())
             stuck = 10 * ROUNDING > change > 0.5 * last  # limited by rounding
             if change <= (tolerance if sweep else 0.01 * tolerance) or stuck:
+                # what further sweeps would change, if they go on to shrink as the last one did
                 contraction = min(max(change / last, RATIO**-2), 1.0) if sweep > 0 and not stuck else 1.0
                 sizes = np.maximum.reduceat(np.abs(residual), np.cumsum([0, *lengths[:-1]]))
                 self.errors |= dict(zip(names, (contraction * sizes).tolist(), strict=True))
