@@ -160,8 +160,8 @@ class RowPanel:
             rows[0] = np.append(present, present[-1])
         for name, values in panel.functions.items():
             values[:] = history.functions[name][-1]
-        values = {item.name: panel.right(item) for item in (*plan.kernels, *plan.functions, *plan.observables)}
-        return {name: table[0, : panel.past] for name, table in values.items()}
+        equations = (*plan.kernels, *plan.functions, *plan.observables)
+        return {equation.name: panel.right(equation)[0, : panel.past] for equation in equations}
 
     # --- the vector of unknowns
     def _lay_out(self) -> None:
@@ -286,8 +286,11 @@ class RowPanel:
         for i, left in enumerate(self.factor(entry.left)):
             row = self.past + i
             places = {"r": row, "c": every[:, None], "m": every, "0": 0}
-            values = joint(lambda slot, at=places: known[slot[0]][tuple(at[letter] for letter in slot[1])])
-            values = np.broadcast_to(values, (total, total)) * left
+
+            def read(slot: Slot, places: dict[str, Any] = places) -> Any:
+                return known[slot[0]][tuple(places[letter] for letter in slot[1])]
+
+            values = np.broadcast_to(joint(read), (total, total)) * left
             if entry.span == "low":
                 table[i] = np.sum(integrals * values * right, axis=1)
             else:
