@@ -34,8 +34,8 @@ def explain(
     assert isinstance(model, Model)
     if (read := for_reading(model)) is not model:
         own = explain_equations(model)
-        made = explain(read, kernels=kernels, step=step, solver=solver)
-        return replace(made, equations=own.equations, signature=own.signature, settings=own.settings)
+        explanation = explain(read, kernels=kernels, step=step, solver=solver)
+        return replace(explanation, equations=own.equations, signature=own.signature, settings=own.settings)
     chosen = foresee(model, kernels, step, solver)
     derivation, mean_field = None, None
     with contextlib.suppress(EqsolveError):  # of a model with problems
@@ -78,15 +78,15 @@ def _against(solver: Solver, plan: Plan, discrete: bool) -> str:
 
 
 def _by_case(model: Cases, kernels: bool | None, step: float | None, solver: str | Solver | None) -> ChosenSolver:
-    found = {}
+    choices = {}
     for condition, name in model.cases:
         try:
-            found[name, str(condition)] = foresee(load(name), kernels, step, solver)
+            choices[name, str(condition)] = foresee(load(name), kernels, step, solver)
         except EqsolveError as error:
-            found[name, str(condition)] = ChosenSolver("", f"solve refuses this: {error}")
-    said = "; ".join(
+            choices[name, str(condition)] = ChosenSolver("", f"solve refuses this: {error}")
+    text = "; ".join(
         f"{name} if {condition}, by {chosen.name}" if chosen.name else f"{name} if {condition}: {chosen.reason}"
-        for (name, condition), chosen in found.items()
+        for (name, condition), chosen in choices.items()
     )
-    names = dict.fromkeys(chosen.name for chosen in found.values() if chosen.name)
-    return ChosenSolver(" or ".join(names), f"the first of its cases whose condition holds: {said}")
+    names = dict.fromkeys(chosen.name for chosen in choices.values() if chosen.name)
+    return ChosenSolver(" or ".join(names), f"the first of its cases whose condition holds: {text}")

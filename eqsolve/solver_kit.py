@@ -9,7 +9,7 @@ the packaging of a result. ``docs/extending.md`` has a whole solver in fewer tha
 """
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -31,16 +31,16 @@ from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Facts, Plan, Values
 from eqsolve.errors import SolverError, UsageError
 from eqsolve.files.checkpoint import Codec
-from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.arrays import EPSILON, Array
 from eqsolve.numerics.constants import make_paths
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.results.result import Kernel, Result, dynamics_result
 from eqsolve.solvers.contract import HandOver, Solver, Wanted, why_not_a, why_not_closed
-from eqsolve.solvers.marching import bind_program
+from eqsolve.solvers.marching import Compared, best_of, bind_program
 from eqsolve.solvers.ode.march import bind_system
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.registry import register
-from eqsolve.solvers.tolerance import allowance, excess
+from eqsolve.solvers.tolerance import allowance, excess, find_worst
 
 __all__ = [
     "CONVOLUTION", "FIXED_POINT", "GAUSSIAN", "ODE", "OPERATORS", "SINGULARITY", "STOCHASTIC", "TWO_TIME",
@@ -91,23 +91,26 @@ def refine(
         np.linspace(low, high, math.ceil(first * (high - low) / (options.t_max - begin)) + 1)[:-1]
         for low, high in pairwise(edges)
     ]
-    times, coarse, best = np.append(np.concatenate(pieces), options.t_max), None, None
-    while True:
-        fine, count = solve(times), len(times) - 1
-        if coarse is not None:
-            best = Refined(times, fine, {name: _error(times, values, coarse[name]) for name, values in fine.items()})
-            worst = max(excess(fine[name], best.errors[name], options) for name in fine)
-            if worst <= 1.0:
-                return best
-        if best is not None and (2 * count > most or options.is_short_of_time()):
-            said = f"the error is {worst:.3g} times the tolerance rtol={options.rtol:g} with {count} steps"
-            return Refined(best.times, best.curves, best.errors, ("tolerance not met", said))
-        coarse, middles = fine, (times[1:] + times[:-1]) / 2
-        times = np.insert(times, np.arange(1, len(times)), middles)
+
+    def solutions(times: Array) -> Iterator[Compared]:
+        coarse = solve(times)
+        while True:
+            times = np.insert(times, np.arange(1, len(times)), (times[1:] + times[:-1]) / 2)
+            fine, grid = solve(times), PanelGrid.smooth(times)
+            errors = {name: _error(grid, values, coarse[name]) for name, values in fine.items()}
+            yield Compared(None, grid, fine, errors, find_worst(fine, fine, errors, times, options))
+            if 2 * grid.panels > most:
+                return
+            coarse = fine
+
+    best = best_of(solutions(np.append(np.concatenate(pieces), options.t_max)), options)
+    assert best is not None
+    failure = best.worst.failure(options, f"{best.grid.panels} steps are too few")
+    return Refined(best.grid.nodes, best.curves, best.errors, failure)
 
 
-def _error(times: Array, values: Array, coarse: Array) -> Array:
+def _error(grid: PanelGrid, values: Array, coarse: Array) -> Array:
     """Return the error of a curve: how far one on every other node is, the larger of two between them, and interpolation's."""
     change = np.abs(values[::2] - coarse)
     between = np.insert(change, np.arange(1, len(change)), np.maximum(change[1:], change[:-1]))
-    return between + PanelGrid.smooth(times).error_between(values) + 1e-15 * np.abs(values)
+    return between + grid.error_between(values) + EPSILON * np.abs(values)

@@ -86,8 +86,8 @@ def take_start(
         )
     if kind == "FixedPoint":
         data = start.dataset
-        found = {name: float(data[name]) for name in names if name in data and not data[name].dims}
-        return {name: value for name, value in found.items() if math.isfinite(value)} or None, None
+        values = {name: float(data[name]) for name in names if name in data and not data[name].dims}
+        return {name: value for name, value in values.items() if math.isfinite(value)} or None, None
     if not solver.starts(plan):
         logger.info("%s: the start is not used: solver %s cannot use an initial guess", plan.name, solver.name)
         return None, None
@@ -237,8 +237,8 @@ def _solve(
         options = replace(options, sensitivity=(plan, task.values))
         task = replace(task, plan=task.base[0], values=task.base[1])
         plan = task.plan
-    begin, near_by = take_start(start, plan, task.signature, choice.solver)
-    options = replace(options, start=begin, warm_start=near_by if warm_start is None else warm_start, paths=paths)
+    begin, warm = take_start(start, plan, task.signature, choice.solver)
+    options = replace(options, start=begin, warm_start=warm if warm_start is None else warm_start, paths=paths)
     if isinstance(plan.model, System) and options.step is None:
         options = replace(options, breaks=break_times(plan.program(BREAKS), task.values.numbers, options.t_max))
     better = choice.solver.instead(plan, task.values, options) if options.solver is None else None
@@ -261,17 +261,17 @@ def _solve(
     def run(options: Options) -> Result:
         """Run the solver chosen, and those that it hands over to; ``choice`` is the one that ran last."""
         nonlocal choice
-        before: tuple[str, ...] = ()
-        while isinstance(made := choice.solver.solve(task.plan, task.values, options), HandOver):
-            before = (*before, choice.name)
-            if made.solver in before:
-                raise AssertionError(f"solvers hand over in a circle: {', '.join(before)}, {made.solver}")
+        declined: tuple[str, ...] = ()
+        while isinstance(outcome := choice.solver.solve(task.plan, task.values, options), HandOver):
+            declined = (*declined, choice.name)
+            if outcome.solver in declined:
+                raise AssertionError(f"solvers hand over in a circle: {', '.join(declined)}, {outcome.solver}")
             by = choice.name
-            choice = choose_solver(plan, wanted, made.solver or None, made.reason, before)
-            logger.info("%s: %s; solver %s hands over to %s", plan.name, made.reason, by, choice.name)
+            choice = choose_solver(plan, wanted, outcome.solver or None, outcome.reason, declined)
+            logger.info("%s: %s; solver %s hands over to %s", plan.name, outcome.reason, by, choice.name)
         if covariances is not None:
-            covariances.demand_found(task.values.numbers, made)
-        return made
+            covariances.demand_found(task.values.numbers, outcome)
+        return outcome
 
     def finish(result: Result) -> Result:
         stats = {"solver": choice.name, "seconds": time.perf_counter() - started}
@@ -281,8 +281,8 @@ def _solve(
         if plan.facts.kind != "System":
             result = _judged(result, task.observables, options)
             if derivatives:
-                found = {name: result.source.derivatives(inside).items() for inside, name in along.items()}
-                reported = {name: {key: pair for key, pair in pairs if key in result.names} for name, pairs in found.items()}
+                by_name = {name: result.source.derivatives(inside).items() for inside, name in along.items()}
+                reported = {name: {key: pair for key, pair in pairs if key in result.names} for name, pairs in by_name.items()}
                 result = with_scalar_derivatives(result, reported)
         elif task.companions:
             result = with_derivatives(result, [replace(item, parameter=along[item.parameter]) for item in task.companions])
@@ -310,17 +310,17 @@ def _solve_jumps(model: Flow, smooth: Flow, settings: Mapping[str, Any], options
     from eqsolve.results.provenance import describe
     from eqsolve.solvers.tolerance import KERNEL_FLOOR, find_worst
 
-    inner, found, started = replace(options, rtol=options.rtol / 3), list[Result](), time.perf_counter()
+    inner, results, started = replace(options, rtol=options.rtol / 3), list[Result](), time.perf_counter()
     # errors are of first order in the width, of which three results leave the second
     most = max(3, round(-math.log2(options.rtol)) - 1)
     for place in range(most):
-        near = found[-1].source if found else None
+        near = results[-1].source if results else None
         shares = ((1.5**k - 1) / (1.5**most - 1) for k in (place, place + 1))  # steeper steps take more paths
         inner = replace(inner, progress=part_of(options.progress, *shares))
-        found.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, warm_start=near))
-        if len(found) < 3:
+        results.append(solve_as_asked(smooth, {**settings, JUMP_WIDTH.name: 0.5**place}, inner, warm_start=near))
+        if len(results) < 3:
             continue
-        result = width_limit(found[-3:])
+        result = width_limit(results[-3:])
         data = result.dataset
         asked = options.observables or tuple(model.observables) or result.names
         if lost := [name for name in asked if name not in data]:
@@ -361,29 +361,29 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
     linear, tables, sloped = indices.with_slopes(model, arrays, plain, options.derivatives)
     differenced = tuple(name for name in options.derivatives if on_arrays or name in making.difference(sloped))
     options = replace(options, derivatives=tuple(name for name in options.derivatives if name not in differenced))
-    found: Result | None = None
+    solution: Result | None = None
     if on_arrays:
         drawn = indices.with_draws(model)
         known = {name: value for name, value in rest.items() if name in drawn.settable or name not in model.settable}
-        found = solve(drawn, known, options, tables=arrays)
+        solution = solve(drawn, known, options, tables=arrays)
     elif not alone and (solver is None or solver.generic):
-        found = _solve_generic(model, rest, options, solve, arrays)
-    if found is None:
-        made = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
+        solution = _solve_generic(model, rest, options, solve, arrays)
+    if solution is None:
+        expanded = (indices.expand if options.observables else indices.expand_with_pairs)(linear)
         wanted = options.observables
         if wanted is not None:
             shapes = {name: counts(axes.get(name, ())) for name in wanted}
             wanted = tuple(member for name in wanted for member in member_names(name, shapes[name]))
-        known = {name: value for name, value in rest.items() if name in made.model.settable or name not in model.settable}
-        found = solve(made.model, {**known, **made.settings(tables)}, replace(options, observables=wanted))
+        known = {name: value for name, value in rest.items() if name in expanded.model.settable or name not in model.settable}
+        solution = solve(expanded.model, {**known, **expanded.settings(tables)}, replace(options, observables=wanted))
     given = {item.name: model.given(item) for item in model.parameters}
     shown = {**given, **rest}
-    params = {name: value for name, value in found.params.items() if name in model.settable}
+    params = {name: value for name, value in solution.params.items() if name in model.settable}
     params |= {name: float(shown[name]) for name in given if name not in params and shown[name] is not None}
     for item in (item for item in model.randoms if item.indices):
-        law = found.params.get(item.name, found.params.get(member_names(item.base, counts(item.axes))[0]))
+        law = solution.params.get(item.name, solution.params.get(member_names(item.base, counts(item.axes))[0]))
         params |= {} if law is None else {item.base: law}
-    result = replace(found, params=params)
+    result = replace(solution, params=params)
     # paths of different members have nothing to do with each other: they are not stacked
     sampled = {name for name, item in result.variables.items() if item.dims and item.dims[0].startswith("path")}
     result = replace(result, families=indices.families_in(set(result.names) - sampled, model, settings))
@@ -394,8 +394,8 @@ def _solve_indexed(model: Model, settings: Mapping[str, Any], options: Options, 
             raise UsageError(f"model `{model.name}` has no parameter `{name}` to differentiate along")
         step = DIFFERENCE * (abs(middle) or 1.0)
         near, values = (linear, {**plain, **tables}) if name in sloped else (model, settings)
-        beside = [_solve_indexed(near, {**values, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
-        result = with_differences(result, name, step, beside)
+        neighbours = [_solve_indexed(near, {**values, name: middle + part * step}, once, solve) for part in (-1, -0.5, 0.5, 1)]
+        result = with_differences(result, name, step, neighbours)
     return result
 
 

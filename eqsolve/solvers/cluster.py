@@ -55,11 +55,11 @@ class Cluster:
 
     def piece(self, function: Callable[..., Any], *args: Any, after: Sequence[Piece] = ()) -> Piece:
         """Return a piece of work: a function of arguments, then of the results of other pieces."""
-        made = Piece(function, args, after)
+        piece = Piece(function, args, after)
         if self.client is not None and all(item.future is not None for item in after):
             body, futures = pickle.dumps((__version__, function, args)), [item.future for item in after]
-            made.future, self.sent = self.client.submit(_do, body, *futures, pure=False), self.sent + 1
-        return made
+            piece.future, self.sent = self.client.submit(_do, body, *futures, pure=False), self.sent + 1
+        return piece
 
 
 @dataclass(eq=False)

@@ -138,8 +138,9 @@ def advance(
             tail = march.add_panel(step)
         except (NoConvergenceError, NotFiniteError) as failure:
             reason = str(failure) or reason or "the iteration on a panel does not converge"
-            step *= 0.3
+            step *= 0.3  # there is no tail to tell how much shorter
             continue
+        # the usual step-size control: a resolved tail falls like step^order, 0.85 leaves a margin (Hairer et al. 1993, II.4)
         factor = 0.85 * max(tail / resolution, 1e-30) ** (-1 / getattr(march, "order", march.m + 1))
         if not (tail <= resolution or 0.3 * before < tail < noise):
             reason, before = reason or "the solution varies faster and faster", tail
@@ -162,14 +163,14 @@ def newton(
 
     ``equations(slopes)`` gives the residuals and, where asked for, a solver for the Jacobian; ``add``
     changes the unknowns and returns by how much, relative to their sizes. With ``keep`` a matrix serves as long
-    as steps shrink by a factor of ten.
+    as steps shrink by a factor of ten (simplified Newton; Hairer & Wanner 1996, section IV.8).
     """
     from scipy.linalg import LinAlgError, LinAlgWarning
 
     solve_jacobian, least, last = None, math.inf, math.inf
     for step in range(1, most + 1):
-        residual, made = equations(solve_jacobian is None)
-        solve_jacobian = made or solve_jacobian
+        residual, new_solver = equations(solve_jacobian is None)
+        solve_jacobian = new_solver or solve_jacobian
         assert solve_jacobian is not None
         try:
             change = add(-solve_jacobian(residual))
@@ -177,7 +178,7 @@ def newton(
             raise NoConvergenceError from None
         if not math.isfinite(change) or change > 30.0 * least:
             raise NoConvergenceError
-        rounding = made is not None and last / 4 < change < 1e-10
+        rounding = new_solver is not None and last / 4 < change < 1e-10
         if change <= tolerance or rounding:
             return step
         if not keep or not change < last / RATIO:
@@ -217,10 +218,10 @@ class DifferenceError:
         change = np.abs(values - other.interpolate(rough, inside[0]))
         ends = np.abs(rough[::m] - grid.interpolate(values, inside[1]))
         largest, size = (item[1:].reshape(-1, m).max(axis=1) for item in (change, sizes))
-        found = np.minimum(self.shares * largest, RATIO * self.tails * size)
-        found += [ends[part.start : part.stop + 1].max() for part in self.under]
-        found += self.drift(grid.edges[1:], np.interp(self.merges[:, 0], grid.nodes, sizes))
-        return np.append(change[0], np.repeat(found + neglected(grid, values), m))
+        errors = np.minimum(self.shares * largest, RATIO * self.tails * size)
+        errors += [ends[part.start : part.stop + 1].max() for part in self.under]
+        errors += self.drift(grid.edges[1:], np.interp(self.merges[:, 0], grid.nodes, sizes))
+        return np.append(change[0], np.repeat(errors + neglected(grid, values), m))
 
     def of_rows(self, times: Array, change: Array, size: float, share: float) -> Array:
         """Return the errors of a kernel in rows of times, by changes around them; a share at least."""
@@ -263,7 +264,7 @@ class Compared:
 
     march: Any
     grid: PanelGrid
-    curves: dict[str, Array]
+    curves: Any  # values by name
     errors: dict[str, Array]
     worst: Worst
     times: Array | None = None
@@ -281,7 +282,7 @@ class Compared:
 
         Their errors are a share of the largest difference seen around a pair, and what a difference does not show.
         """
-        tables, changes, made = fine.tables(times), differences(fine, coarse, times), dict[str, Kernel]()
+        tables, changes, kernels = fine.tables(times), differences(fine, coarse, times), dict[str, Kernel]()
         mirrors = {equation.name: equation.mirror for equation in equations if not equation.hidden}
         gaps = {
             name: share(spread_to_times(changes[name]), float(np.abs(tables[name]).max())) + unseen(name, tables[name])
@@ -289,11 +290,11 @@ class Compared:
         }
         for name, other in mirrors.items():
             whole = [part[name] if other is None else mirrored(part[name], part[other]) for part in (tables, gaps)]
-            made[name] = Kernel(whole[0], whole[1], other is not None)
-        errors, worst = {name: kernel.errors for name, kernel in made.items()}, self.worst
+            kernels[name] = Kernel(whole[0], whole[1], other is not None)
+        errors, worst = {name: kernel.errors for name, kernel in kernels.items()}, self.worst
         if options.kernels:
             worst = max(worst, find_worst(errors, tables, errors, times, options, KERNEL_FLOOR))
-        return replace(self, kernels=made, times=times, rows=fine, worst=worst)
+        return replace(self, kernels=kernels, times=times, rows=fine, worst=worst)
 
     def result(
         self, name: str, values: Values, options: Options, stats: dict[str, Any], hint: str,
@@ -303,17 +304,18 @@ class Compared:
         failure = self.worst.failure(options, hint, labels)
         if self.stop is not None:
             failure = (f"stopped at t = {self.stop.time:.8g}", self.stop.message)
-        made = dynamics_result(
+        result = dynamics_result(
             model=name, params=values.settings, grid=self.grid, curves=self.curves, errors=self.errors, stats=stats,
             kernels=self.kernels, times=self.times, rows=self.rows, failure=failure,
         )  # fmt: skip
         if self.stop is not None:
-            raise SolverError(self.stop.message, partial=made)
-        return made
+            raise SolverError(self.stop.message, partial=result)
+        return result
 
 
-def best_of(solutions: Iterable[Compared], options: Options) -> Compared | None:
-    """Take finer and finer solutions until one meets the tolerance or stops early, two gain little, or time is short."""
+def best_of(solutions: Iterable[Compared], options: Options, enough: float = 1.0) -> Compared | None:
+    """Take finer and finer solutions until one has errors that are small ``enough``, in tolerances, or stops early, two
+    gain little, or time is short."""
     best, stalled = None, 0
     for solution in solutions:
         if solution.stop is not None:
@@ -321,7 +323,7 @@ def best_of(solutions: Iterable[Compared], options: Options) -> Compared | None:
         excess = solution.worst.excess
         stalled = stalled + 1 if best is not None and excess > 0.7 * best.worst.excess else 0
         best = solution if best is None or excess < best.worst.excess else best
-        if best.worst.excess <= max(1.0, 10 * best.least) or stalled == 2 or options.is_short_of_time():
+        if best.worst.excess <= max(enough, 10 * best.least) or stalled == 2 or options.is_short_of_time():
             break
     return best
 

@@ -80,14 +80,14 @@ class Options:
         times = [*read.get("at", ()), *(moment for pair in read.get("at2", ()) for moment in pair)]
         given = frozenset(read) | ({"step"} if step is not None else set())
         usual = {"t_max": max(times, default=10.0), "rtol": 1e-3, "kernels": True if read.get("at2") else None}
-        made = cls(**{**usual, **read, "given": given})
-        if times and max(times) > made.t_max:
-            raise UsageError(f"time {max(times):g} is asked for but t_max is {made.t_max:g}; raise t_max")
-        if not 1e-14 <= made.rtol < 1:
-            raise UsageError(f"rtol must lie between 1e-14 and 1, got {made.rtol:g}")
-        if made.atol is not None and made.atol < 0:
-            raise UsageError(f"atol must not be negative, got {made.atol:g}")
-        return made.in_steps_of(step)
+        options = cls(**{**usual, **read, "given": given})
+        if times and max(times) > options.t_max:
+            raise UsageError(f"time {max(times):g} is asked for but t_max is {options.t_max:g}; raise t_max")
+        if not 1e-14 <= options.rtol < 1:
+            raise UsageError(f"rtol must lie between 1e-14 and 1, got {options.rtol:g}")
+        if options.atol is not None and options.atol < 0:
+            raise UsageError(f"atol must not be negative, got {options.atol:g}")
+        return options.in_steps_of(step)
 
     def in_steps_of(self, step: Any) -> Options:
         """Return the same in discrete time, with this length of a step; None: in continuous time."""
@@ -146,9 +146,9 @@ class Options:
 
 def read_seconds(value: Any, what: str) -> float:
     """Return a time in seconds: a number, or a text such as "30s", "5min" or "2h"."""
-    found = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|)\s*", value) if isinstance(value, str) else None
+    match = re.fullmatch(r"\s*([0-9.eE+-]+)\s*(s|min|h|)\s*", value) if isinstance(value, str) else None
     try:
-        seconds = float(found[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[found[2]] if found else float(value)
+        seconds = float(match[1]) * {"": 1, "s": 1, "min": 60, "h": 3600}[match[2]] if match else float(value)
     except (TypeError, ValueError):
         seconds = math.nan
     if not 0 < seconds < math.inf:

@@ -88,15 +88,15 @@ def register(solver: Solver | type[Solver]) -> None:
     >>> eqsolve.register(RungeKutta)
     >>> eqsolve.solve("my_model", t_max=1, solver="runge_kutta")
     """
-    made = solver() if isinstance(solver, type) else solver
-    if not isinstance(made, Solver):
-        raise UsageError(f"register takes an eqsolve.Solver, or its class; got {made!r}")
-    name = getattr(made, "name", None)
+    instance = solver() if isinstance(solver, type) else solver
+    if not isinstance(instance, Solver):
+        raise UsageError(f"register takes an eqsolve.Solver, or its class; got {instance!r}")
+    name = getattr(instance, "name", None)
     if not isinstance(name, str) or not name.isidentifier():
         raise UsageError(f"the name of a solver is an identifier such as 'runge_kutta', got {name!r}")
     if name in _known() and name not in REGISTERED:
         raise UsageError(f"there is a solver `{name}` already; give yours another name")
-    REGISTERED[name] = made.fit, lambda: made
+    REGISTERED[name] = instance.fit, lambda: instance
 
 
 def _known() -> dict[str, Entry]:
@@ -108,20 +108,22 @@ def _installed() -> dict[str, Entry]:
     """Return the solvers of this package, and those of installed ones."""
     from importlib.metadata import entry_points  # sympy imports it, `eqsolve --help` does not
 
-    found: dict[str, Entry] = {name: (fit, _maker(f"{__package__}.{home}")) for name, (home, fit) in BUILTIN.items()}
-    for name, value in ((entry.name, entry.value) for entry in entry_points(group=_GROUP)):
-        if name in found:
-            logger.warning("the solver `%s` of %s is left out: there is one of this name already", name, value)
-        elif ":" in value:
-            make = _maker(value)
-            found[name] = lambda facts, wanted, make=make: make().fit(facts, wanted), make  # type: ignore[misc]
+    entries: dict[str, Entry] = {name: (fit, _maker(f"{__package__}.{home}")) for name, (home, fit) in BUILTIN.items()}
+    for entry in entry_points(group=_GROUP):
+        if entry.name in entries:
+            logger.warning("the solver `%s` of %s is left out: there is one of this name already", entry.name, entry.value)
         else:
-            home = functools.partial(importlib.import_module, value)
-            found[name] = (
-                lambda facts, wanted, home=home: float(home().fit(facts, wanted)),  # type: ignore[misc]
-                functools.cache(lambda home=home: _load(home().SOLVER)),
-            )
-    return found
+            entries[entry.name] = _entry(entry.value)
+    return entries
+
+
+def _entry(where: str) -> Entry:
+    """Return what an entry point names: a solver, or a module with ``fit`` and ``SOLVER``."""
+    if ":" in where:
+        make = _maker(where)
+        return lambda facts, wanted: make().fit(facts, wanted), make
+    home = functools.partial(importlib.import_module, where)
+    return lambda facts, wanted: float(home().fit(facts, wanted)), functools.cache(lambda: _load(home().SOLVER))
 
 
 def _maker(where: str) -> Callable[[], Solver]:
@@ -131,8 +133,8 @@ def _maker(where: str) -> Callable[[], Solver]:
 def _load(where: str) -> Solver:
     """Return the solver that stands at "module:class", or "module:solver"."""
     home, _, kind = where.partition(":")
-    found = getattr(importlib.import_module(home), kind)
-    return found() if isinstance(found, type) else found
+    solver = getattr(importlib.import_module(home), kind)
+    return solver() if isinstance(solver, type) else solver
 
 
 def solver_names() -> tuple[str, ...]:

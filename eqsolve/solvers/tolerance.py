@@ -1,4 +1,4 @@
-"""What a tolerance means, and what is left of a solution that ends early: shared by all solvers."""
+"""What a tolerance means, and the part of a solution that is there when it ends early: shared by all solvers."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping

@@ -285,23 +285,23 @@ class Panel:
         """Return the residuals at the nodes and, if asked for, a solver for their Jacobian."""
         residual = np.empty(self.size)
         matrix = np.zeros((self.size, self.size)) if slopes else None
-        made: dict[Any, tuple[Array, Blocks]] = {}
+        integrals: dict[Any, tuple[Array, Blocks]] = {}
         for equation in (*self.plan.kernels, *self.plan.functions):
-            self._equation(equation, residual, matrix, made)
+            self._equation(equation, residual, matrix, integrals)
         return residual, None if matrix is None else linear_solver(functools.partial(np.asarray, matrix))
 
     def _equation(
-        self, equation: CompiledEquation, residual: Array, matrix: Array | None, made: dict[Any, tuple[Array, Blocks]]
+        self, equation: CompiledEquation, residual: Array, matrix: Array | None, known: dict[Any, tuple[Array, Blocks]]
     ) -> None:
         name = equation.name
         place, points = self.places[name], self.nodes if name in self.unknowns.kernels else self.moments
         integrals: dict[str, Array] = {}
         for entry in equation.contractions:
             key = (entry.span, entry.left, entry.right)
-            if key not in made:
-                made[key] = self._integral(entry, slopes=matrix is not None)
+            if key not in known:
+                known[key] = self._integral(entry, slopes=matrix is not None)
             integrals[entry.symbol] = np.zeros(points.count)
-            integrals[entry.symbol][self.spans[entry.span].wanted] = made[key][0]
+            integrals[entry.symbol][self.spans[entry.span].wanted] = known[key][0]
         right = points.value(equation.body, integrals)
         values = self.unknowns.kernels[name] if points is self.nodes else self.unknowns.functions[name][:, None]
         left = self._slopes[points is self.nodes] @ values.ravel() if equation.differential else values[1:].ravel()
@@ -320,7 +320,7 @@ class Panel:
                 if entry.symbol in by_integral:
                     wanted = self.spans[entry.span].wanted
                     factor = -by_integral[entry.symbol][wanted, None]
-                    for slot, block in made[entry.span, entry.left, entry.right][1].items():
+                    for slot, block in known[entry.span, entry.left, entry.right][1].items():
                         self._add(matrix[place], slot, block, factor, wanted)
         if equation.diagonal is not None and points is self.nodes:
             self._on_diagonal(equation, residual[place], None if matrix is None else matrix[place])
@@ -457,14 +457,14 @@ def go_on(
 
 def _solve(panel: Panel, plan: TwoTimeProgram, options: Options) -> tuple[int, dict[str, Array]]:
     """Solve a panel, or take its solution from the checkpoint; return the number of steps, and the observables."""
-    found = panel.unknowns
+    unknowns = panel.unknowns
 
     def compute() -> tuple[int, dict[str, Array], dict[str, Array]]:
-        return newton(panel.equations, panel.add, 1e-9, 12, keep=True), found.kernels, found.functions
+        return newton(panel.equations, panel.add, 1e-9, 12, keep=True), unknowns.kernels, unknowns.functions
 
     steps, kernels, functions = recorded(options.checkpoint, f"rows of {panel.size} unknowns", compute)
     for name, values in (*kernels.items(), *functions.items()):
-        (found.kernels if name in kernels else found.functions)[name][:] = values
+        (unknowns.kernels if name in kernels else unknowns.functions)[name][:] = values
     observed = {equation.name: panel.observe(equation) for equation in plan.observables}
     if not all(np.isfinite(values).all() for values in observed.values()):
         raise NoConvergenceError
@@ -524,8 +524,8 @@ def _compare(plan: TwoTimeProgram, fine: Long, coarse: Long, beginning: float, o
         change = over_panels(np.abs(curves[name] - coarse.at(name, grid.nodes)), grid.order, beside=True)
         errors[name] = LARGEST_SHARE * change + beginning * np.abs(curves[name]).max()
     controlled = [eq.name for eq in plan.observables] or names
-    made = Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options))
-    return made.with_kernels(
+    solution = Compared(fine, grid, curves, errors, find_worst(controlled, curves, errors, grid.nodes, options))
+    return solution.with_kernels(
         plan.kernels, fine.past.rows, coarse.past.rows, grid.edges, lambda change, size: LARGEST_SHARE * change,
         lambda name, values: float(beginning * np.abs(values).max()), options,
     )  # fmt: skip
@@ -557,29 +557,29 @@ class AgingSolver(Solver):
         resolution = min(FLOOR * options.rtol, math.sqrt(EPSILON))  # of the beginning, which both solutions share
         with np.errstate(all="ignore"):
             order = nodes_per_panel(replace(options, order=None))  # of the beginning
-            begun = begin_march(
+            beginning = begin_march(
                 compiled, order, begin, options.t_max, resolution, order**2, options.checkpoint, options.breaks
             )
-            if begun is None:
+            if beginning is None:
                 return HandOver("its beginning cannot be solved", "two_time")
-            if options.breaks and options.breaks[-1] >= begun.end:
+            if options.breaks and options.breaks[-1] >= beginning.end:
                 return HandOver(f"a coefficient breaks at t = {options.breaks[-1]:.4g}, where panels are long", "two_time")
-            if options.t_max - begin < 2.0 * (begun.end - begin):  # too near the beginning's end to tell a drift
-                return HandOver(f"the horizon is short: {begun.panels} panels reach t = {begun.end:.4g}", "two_time")
+            if options.t_max - begin < 2.0 * (beginning.end - begin):  # too near the beginning's end to tell a drift
+                return HandOver(f"the horizon is short: {beginning.panels} panels reach t = {beginning.end:.4g}", "two_time")
             failed: list[str] = []
-            found = best_of(_solutions(compiled, begun, resolution, options, failed), options)
-        if found is None:
+            solution = best_of(_solutions(compiled, beginning, resolution, options, failed), options)
+        if solution is None:
             return HandOver(failed[-1], "two_time")
-        long = found.march
+        long = solution.march
         stats = {
-            "panels": begun.panels + len(long.past.rows.panels),
+            "panels": beginning.panels + len(long.past.rows.panels),
             "row panels that grow": len(long.past.rows.panels),
             "nodes of the last row": long.past.rows.panels[-1].layout.width,
             "nodes per panel": long.level.nodes,
             "Newton steps": long.steps,
         }
         hint = "no resolution is finer; raise rtol, shorten t_max, or give an atol"
-        return found.result(plan.name, values, options, stats, hint)
+        return solution.result(plan.name, values, options, stats, hint)
 
 
 def _solutions(

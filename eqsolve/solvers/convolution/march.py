@@ -35,22 +35,18 @@ def break_points(delays: Sequence[float], end: float, levels: int) -> Array:
     doi:10.1093/acprof:oso/9780198506546.001.0001).
     """
     lengths = np.array(sorted({float(delay) for delay in delays if 0 < delay < end}))
-    found = reached = np.zeros(1)
-    for _ in range(levels if len(lengths) else 0):
+    points = reached = np.zeros(1)
+    for _ in range(levels):
         sums = (reached[:, None] + lengths).ravel()
         reached = _distinct(sums[sums < end], end)
-        if not len(reached):
-            break
-        found = _distinct(np.concatenate([found, reached]), end)
-    return found[found > 0]
+        points = _distinct(np.concatenate([points, reached]), end)
+    return points[points > 0]
 
 
 def _distinct(points: Array, end: float) -> Array:
+    """Return points in order, those that differ by rounding alone once."""
     points = np.sort(points)
-    if not len(points):
-        return points
-    # of the last time: points closer than this are one
-    return points[np.concatenate([[True], np.diff(points) > 1e-12 * end])]
+    return points[np.diff(points, prepend=-np.inf) > 1e-12 * end]
 
 
 @functools.lru_cache(maxsize=16)
@@ -94,20 +90,16 @@ class PointValues:
         """Return what is known of some functions, or of their derivatives, (members, *points); zero in the newest panel."""
         key = (members.start, rate)
         if key not in self._known:
-            made = np.zeros((members.stop - members.start, math.prod(self.shape)))
+            values = np.zeros((members.stop - members.start, math.prod(self.shape)))
             if len(self.places):
                 weights = self.weights @ self.past.rule.slopes / self.steps[:, None] if rate else self.weights
-                made[:, self.places] = self.past.combined(members, self.panel, weights)
-            self._known[key] = made.reshape(-1, *self.shape)
+                values[:, self.places] = np.einsum("pfn,pn->fp", self.past.tables[self.panel, members], weights)
+            self._known[key] = values.reshape(-1, *self.shape)
         return self._known[key]
 
     def entering(self, rate: bool) -> Array | None:
         """Return how the newest panel's values enter."""
-        return self._rates if rate else self.rows
-
-    @functools.cached_property
-    def _rates(self) -> Array | None:
-        return None if self.rows is None else self.rows @ self.past.rule.slopes / self.width
+        return self.rows @ self.past.rule.slopes / self.width if rate and self.rows is not None else self.rows
 
     def values(self, members: slice, rate: bool, table: Array) -> Array:
         """Return functions at the points, given the values on the newest panel."""
@@ -135,18 +127,6 @@ class PanelFunctions:
         """Append a panel that ends at a time, with the functions' values on its nodes."""
         self.edges = np.append(self.edges, end)
         self.tables = np.concatenate([self.tables, table[None]])
-
-    def combined(self, members: slice, panel: Array, weights: Array) -> Array:
-        """Return combinations of some functions' values on panels, (members, points)."""
-        if members.stop - members.start < weights.shape[1]:  # as fast as panel by panel
-            return np.einsum("pfn,pn->fp", self.tables[panel, members], weights)
-        made = np.empty((members.stop - members.start, len(panel)))
-        order = np.argsort(panel, kind="stable")
-        ends = np.searchsorted(panel[order], np.arange(self.panels + 1))
-        for place in np.unique(panel):
-            own = order[ends[place] : ends[place + 1]]
-            made[:, own] = self.tables[place, members] @ weights[own].T
-        return made
 
 
 def folded_points(edges: Array, targets: Array, m: int, power: int = 1) -> tuple[Array, Array]:
@@ -227,16 +207,16 @@ class MemoryPanel:
         side = np.where(self.rule.with_start == 0.0, 1.0, -1.0)  # a panel reads its own side of a break point
         before = moments + 1e-9 * self.width * side < 0
         inside = np.where(before, 0.0, moments)
-        made = PointValues(self.past, inside, self.rule.with_start - delay / self.width, self.width, side)
+        samples = PointValues(self.past, inside, self.rule.with_start - delay / self.width, self.width, side)
         given = np.zeros((self.unknowns, self.places))
         for members, equation in zip(self.members, self.program.equations, strict=True):
             if equation.past is not None and before.any():
-                found = equation.past([moments[before], *self.constants])[0]
+                values = equation.past([moments[before], *self.constants])[0]
                 count = int(before.sum())
-                given[members, before] = over_points(found, equation.shape, (count,)).reshape(-1, count)
-        if made.rows is not None:
-            made.rows[before] = 0.0
-        return made, before, given
+                given[members, before] = over_points(values, equation.shape, (count,)).reshape(-1, count)
+        if samples.rows is not None:
+            samples.rows[before] = 0.0
+        return samples, before, given
 
     def _read(self, item: Reading, table: Array) -> Array:
         """Return a value outside integrals."""
@@ -272,19 +252,19 @@ class MemoryPanel:
         groups = self._memory()
         still = not any(item.where == "now" for item in integrand.readings)
         total: Any = 0.0
-        found: list[tuple[int, Array, Array, Array]] = []
+        entries: list[tuple[int, Array, Array, Array]] = []
         for place, group in enumerate(groups):
             if still and place == 1:
                 if number not in self._old:
                     self._old[number] = self._summed(integrand, group, table, None)
                 total = total + self._old[number]
             else:
-                total = total + self._summed(integrand, group, table, found if slopes else None)
-        return total, found
+                total = total + self._summed(integrand, group, table, entries if slopes else None)
+        return total, entries
 
     def _summed(
         self, integrand: Terms, group: tuple[Array, Array, PointValues, PointValues], table: Array,
-        found: list[tuple[int, Array, Array, Array]] | None,
+        entries: list[tuple[int, Array, Array, Array]] | None,
     ) -> Array:  # fmt: skip
         """Return an integral over a group of points; its derivatives are added to those ``found``."""
         points, weights, early, late = group
@@ -303,7 +283,7 @@ class MemoryPanel:
             arguments += self.constants
             value = over_points(integrand.function(arguments)[0], integrand.shapes[0], points.shape)
             total = total + np.einsum("...tp,tp->...t", _counting(value, weights), weights)
-            if found is None:
+            if entries is None:
                 continue
             for _, argument, rows, columns, change in integrand.slopes(arguments, 2):
                 item = integrand.readings[argument - 2]
@@ -315,7 +295,7 @@ class MemoryPanel:
                     if entering is None:
                         continue
                     part = np.matmul(weighted.transpose(1, 0, 2), entering).transpose(1, 0, 2)
-                found.append((item.unknown, rows, columns, part))
+                entries.append((item.unknown, rows, columns, part))
         return total
 
     # --- expressions
@@ -481,8 +461,9 @@ class MemoryPanel:
         return start_of(self.program.equations[number], self.constants)
 
 
-# Measured on two correlators, 8 and 16 wave numbers: 100 to 200 is fastest.
-_SMALL = 200  # unknowns on the nodes of a panel up to which one Jacobian holds them all, made anew in every step
+# Measured on two correlators, 8 and 16 wave numbers: 100 to 200 is fastest. Small systems take a new matrix in every step:
+# with older ones panels that begin like a power of t at t = 1e-200 do not converge to rounding.
+_SMALL = 200  # unknowns on the nodes of a panel up to which one Jacobian holds them all
 
 
 def _sparse(rows: Array, columns: Array, blocks: Array, height: int, width: int) -> Any:
@@ -551,12 +532,11 @@ class MemoryMarch:
 
     def __init__(
         self, program: ConvolutionProgram, m: int, delays: Sequence[float], tolerance: float, end: float,
-        sizes: Array | None = None, checkpoint: Checkpoint | None = None, constants: list[Array] | None = None,
-        breaks: Sequence[float] = (),
+        sizes: Array | None = None, checkpoint: Checkpoint | None = None, breaks: Sequence[float] = (),
     ) -> None:  # fmt: skip
         self.breaks = breaks
         self.program, self.m, self.delays, self.tolerance, self.checkpoint = program, m, delays, tolerance, checkpoint
-        self.constants = constants or []
+        self.constants: list[Any] = list(program.constants)  # tables, their numbers put in
         self.members = member_slices(program)
         count = self.members[-1].stop
         self.functions = PanelFunctions(count, m)
@@ -629,10 +609,10 @@ class MemoryMarch:
 
     def _kernel_factors(self, points: Array) -> Array:
         """Return the given functions under integrals, (functions, *points)."""
-        found = zip(self.program.gauges([points, *self.constants]), self.program.gauge_shapes, strict=True)
-        rows = [over_points(value, shape, points.shape).reshape(-1, *points.shape) for value, shape in found]
-        made = np.concatenate(rows) if rows else np.zeros((0, *points.shape))
-        return made if self.resolved is None else made[self.resolved]
+        pairs = zip(self.program.gauges([points, *self.constants]), self.program.gauge_shapes, strict=True)
+        rows = [over_points(value, shape, points.shape).reshape(-1, *points.shape) for value, shape in pairs]
+        values = np.concatenate(rows) if rows else np.zeros((0, *points.shape))
+        return values if self.resolved is None else values[self.resolved]
 
     def _demand_constraints(self, bodies: Array, guess: Array) -> None:
         """Raise when a constraint on unknowns that have a start does not hold there."""
@@ -659,8 +639,8 @@ class MemoryMarch:
         begin = self.functions.tables[-1, :, -1] if self.panels else self.guess
         guess = np.repeat(begin[:, None], panel.places, axis=1)
         label = f"panel of {guess.size} unknowns"
-        found = recorded(self.checkpoint, label, lambda: panel.solve(guess, self.tolerance, self.sizes))
-        self.table, steps = found
+        solution = recorded(self.checkpoint, label, lambda: panel.solve(guess, self.tolerance, self.sizes))
+        self.table, steps = solution
         self.steps += steps
         coefficients = np.abs(self.table @ panel.rule.legendre.T)
         scale = np.maximum(self.sizes, np.abs(self.table).max(axis=1))
@@ -682,8 +662,8 @@ class MemoryMarch:
 
     def accept(self, end: float) -> None:
         """Keep the panel just solved."""
-        found = self.panel.evaluate(self.program.outputs, self.table)
-        self.outputs.append(np.concatenate(found) if found else np.zeros((0, self.panel.places)))
+        outputs = self.panel.evaluate(self.program.outputs, self.table)
+        self.outputs.append(np.concatenate(outputs) if outputs else np.zeros((0, self.panel.places)))
         self.sizes = np.maximum(self.sizes, np.abs(self.table).max(axis=1))
         self._summed = self._weights
         self.functions.add(end, self.table)

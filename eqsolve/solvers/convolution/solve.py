@@ -39,7 +39,6 @@ from eqsolve.solvers.marching import DENSER, RATIO, Compared, DifferenceError, S
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.tolerance import NOT_SMOOTH, find_worst
 
-Given = tuple[ConvolutionProgram, list[Array]]  # with the numbers of its tables
 _FINEST = 3 * ROUNDING  # the smallest tail asked for: near a transition rounding leaves 1e-14 to 3e-14
 
 
@@ -69,21 +68,20 @@ class ConvolutionSolver(Solver):
                     f"model `{plan.name}`: a delay is {delay:g} with these parameters; it must not be negative"
                 )
         with np.errstate(all="ignore"):
-            given = (bound, list(bound.constants))
-            found = marching.best_of(_solutions(given, m, delays, begin, options), options)
-        assert found is not None
-        march = found.march
+            solution = marching.best_of(_solutions(bound, m, delays, begin, options), options)
+        assert solution is not None
+        march = solution.march
         stats = {
             "panels": march.panels,
             "nodes per panel": m,
             "Newton steps": march.steps,
             "panels tried": march.tries,
-            "solutions": found.rounds + 1,
+            "solutions": solution.rounds + 1,
         }
-        return found.result(plan.name, values, options, stats, NOT_SMOOTH)
+        return solution.result(plan.name, values, options, stats, NOT_SMOOTH)
 
 
-def _solutions(program: Given, m: int, delays: list[float], begin: float, options: Options) -> Iterator[Compared]:
+def _solutions(program: ConvolutionProgram, m: int, delays: list[float], begin: float, options: Options) -> Iterator[Compared]:
     """Solve with smaller and smaller tails, each solution compared with the one before."""
     resolution = max(options.rtol / RATIO, _FINEST * RATIO)
     coarse, stop = _march(program, m, delays, begin, resolution, options)
@@ -101,7 +99,7 @@ def _solutions(program: Given, m: int, delays: list[float], begin: float, option
 
 
 def _march(
-    program: Given, m: int, delays: list[float], begin: float, resolution: float, options: Options,
+    program: ConvolutionProgram, m: int, delays: list[float], begin: float, resolution: float, options: Options,
     guide: MemoryMarch | None = None, stop: Stop | None = None,
 ) -> tuple[MemoryMarch, Stop | None]:  # fmt: skip
     """March with tails of at most ``resolution`` times the size of each unknown.
@@ -114,7 +112,7 @@ def _march(
         end, sizes = (end, guide.sizes.copy()) if stop is None else (guide.end, None)
     breaks = [moment - begin for moment in options.breaks if moment - begin < end]
     tolerance = max(1e-3 * resolution, 1e-14)
-    march = MemoryMarch(program[0], m, delays, tolerance, end, sizes, options.checkpoint, program[1], breaks)
+    march = MemoryMarch(program, m, delays, tolerance, end, sizes, options.checkpoint, breaks)
     stops = np.unique([*break_points(delays, end, m + 1), *breaks, end])
     resolution *= 10.0 if march.power > 1 else 1.0  # behind a singular start the first panel alone has such tails
 
@@ -128,7 +126,7 @@ def _march(
     )
     if reason and not march.panels:
         raise SolverError(f"the solution cannot be started: {reason}")
-    known = {item: float(march.sizes[part].max()) for part, item in zip(march.members, program[0].equations, strict=True)}
+    known = {item: float(march.sizes[part].max()) for part, item in zip(march.members, program.equations, strict=True)}
     return march, Stop.blow_up(begin + march.end, reason, known) if reason else None
 
 

@@ -44,13 +44,13 @@ def conditions(plan: JointPlan, names: Sequence[str], laws: Mapping[str, Any], o
     free = [name for name in plan.affine if isinstance(laws[name], NormalLaw) and laws[name].variance > 0]
     given = {name: laws[name] for name in names if name not in free}
     nodes = make_paths(given, [{name: order for name, law in given.items() if law.has_density}])
-    made = []
+    combinations = []
     for place, weight in enumerate(nodes.weights):
         values = {name: float(column[place]) for name, column in nodes.values.items()}
         centres = [laws[name].mean if name in free else values[name] for name in plan.affine]
         spreads = [laws[name].variance if name in free else 0.0 for name in plan.affine]
-        made.append(Condition(float(weight), values, np.array(centres, float), np.array(spreads, float)))
-    return made
+        combinations.append(Condition(float(weight), values, np.array(centres, float), np.array(spreads, float)))
+    return combinations
 
 
 @dataclass(eq=False)
@@ -189,7 +189,7 @@ class GaussianLaw:
         return offsets, slopes, by_noise, by_constant
 
     def other_arguments(self, kernels: Kernels, rows: slice | Array) -> list[Any]:
-        """Return what functions of Gaussian arguments read beside these: time, conditions, functions of time."""
+        """Return what functions of Gaussian arguments read besides: time, conditions, functions of time."""
         functions = [kernels.functions[name][rows] for name in self.law.functions]
         return [kernels.grid.nodes[rows], *(self.condition.values[name] for name in self.law.conditions), *functions]
 
@@ -211,21 +211,21 @@ class GaussianLaw:
     # --- reading
     def mean(self, argument: int, rows: slice, groups: Sequence[Group]) -> Array:
         still = self.argument_constants[argument, rows]
-        made = still[:, :-1] @ self.condition.centres + still[:, -1]
+        mean = still[:, :-1] @ self.condition.centres + still[:, -1]
         for group in groups:
             for noise, centre in zip(group.noises, group.centres, strict=True):
                 if centre.any():
-                    made = made + self.arguments[argument, rows, self.plan.noises.index(noise), : len(centre)] @ centre
-        return np.asarray(made)
+                    mean = mean + self.arguments[argument, rows, self.plan.noises.index(noise), : len(centre)] @ centre
+        return np.asarray(mean)
 
     def covariance(self, first: int, second: int, rows: slice, groups: Sequence[Group]) -> Array:
         """Return the covariance of an argument on rows with another one on all nodes up to the last of them."""
         stop, condition = rows.stop, self.condition
         mine, yours = self.arguments[first, rows, :, :stop], self.arguments[second, :stop, :, :stop]
         fixed = self.argument_constants[first, rows, :-1] * condition.variances
-        made = fixed @ self.argument_constants[second, :stop, :-1].T
+        total = fixed @ self.argument_constants[second, :stop, :-1].T
         for place in range(self.steps.start, self.steps.stop):
-            made = made + mine[:, place] @ yours[:, place].T
+            total = total + mine[:, place] @ yours[:, place].T
         for group in groups:
             places = [self.plan.noises.index(noise) for noise in group.noises]
             size = len(group.centres[0])
@@ -234,8 +234,8 @@ class GaussianLaw:
                 left = np.pad(mine[:, places], ((0, 0), (0, 0), (0, size - stop))).reshape(len(mine), -1)
             carried = (left @ group.covariance).reshape(len(mine), len(places), size)[:, :, :stop]
             for index, place in enumerate(places):
-                made = made + carried[:, index] @ yours[:, place].T
-        return np.asarray(made)
+                total = total + carried[:, index] @ yours[:, place].T
+        return np.asarray(total)
 
 
 # --- Means of functions of Gaussian arguments: Hermite coefficients by node, tables by their
@@ -337,10 +337,10 @@ class LawMeans:
             if place not in self.series:
                 self.series[place] = np.zeros((self.size, count))
             bends = self._breaks(place, rows, centre, spread) if plan.bends else None
-            made = expand_line(lambda x: function([centre + spread * x]), height, bends, count, self.rule)
-            self.series[place][rows] = made.coefficients
-            self.mean[place, rows], self.magnitude[place, rows] = made.coefficients[:, 0], made.size
-            self.power[place, rows], self.rest[place, rows] = made.power, made.rest if plan.degree is None else 0.0
+            expansion = expand_line(lambda x: function([centre + spread * x]), height, bends, count, self.rule)
+            self.series[place][rows] = expansion.coefficients
+            self.mean[place, rows], self.magnitude[place, rows] = expansion.coefficients[:, 0], expansion.size
+            self.power[place, rows], self.rest[place, rows] = expansion.power, expansion.rest if plan.degree is None else 0.0
 
     def _breaks(self, place: int, rows: slice, centre: Array, spread: Array) -> Array:
         """Return where a factor bends or jumps, in units of its argument's spread."""
@@ -352,20 +352,20 @@ class LawMeans:
             for point in (0.0, 1.0)
         )
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = ((-zero / (one - zero)).T - centre) / spread
-        found = np.nan_to_num(found, nan=0.0, posinf=1e3, neginf=-1e3)
+            places = ((-zero / (one - zero)).T - centre) / spread
+        places = np.nan_to_num(places, nan=0.0, posinf=1e3, neginf=-1e3)
         if place not in self.breaks:
             self.breaks[place] = np.zeros((self.size, plan.bends))
-        self.breaks[place][rows] = found
-        return np.asarray(found)
+        self.breaks[place][rows] = places
+        return np.asarray(places)
 
     def _read_product(self, place: int, rows: slice) -> None:
         """Average a factor of several arguments at one time."""
         arguments = self.factors[place].arguments
         for first in arguments:
             for second in arguments:
-                made = self.equal.setdefault((first, second), np.zeros(self.size))
-                made[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
+                equal = self.equal.setdefault((first, second), np.zeros(self.size))
+                equal[rows] = np.diagonal(self._covariance(first, second, rows)[:, rows])
         joint = np.array([[self.equal[a, b][rows] for b in arguments] for a in arguments]).transpose(2, 0, 1)
         # this is done for every node, not for every pair of them: few arguments can have more
         # points
@@ -426,11 +426,11 @@ class LawMeans:
         rho = np.divide(covariance, sizes, out=np.zeros_like(sizes), where=sizes > 0)
         count = min(self.series[place].shape[1] for place in (first, second))
         rho = np.clip(rho, -1.0, 1.0) if count > 2 else rho  # of what is linear the size divides out
-        made = mehler(self.series[first][rows, :count], self.series[second][:stop, :count], rho)
+        means = mehler(self.series[first][rows, :count], self.series[second][:stop, :count], rho)
         if self.factors[first].degree is not None or self.factors[second].degree is not None:
-            return made
-        self._mend(made, first, second, rows, rho, count)
-        return made
+            return means
+        self._integrate_over_plane(means, first, second, rows, rho, count)
+        return means
 
     def _by_parts(self, moments: tuple[ByParts, ...], rows: slice) -> Array:
         total = np.zeros((rows.stop - rows.start, rows.stop))
@@ -440,7 +440,7 @@ class LawMeans:
                 total += linked * self.pairs(moment.first, moment.second, rows)
         return total
 
-    def _mend(self, made: Array, first: int, second: int, rows: slice, rho: Array, count: int) -> None:
+    def _integrate_over_plane(self, made: Array, first: int, second: int, rows: slice, rho: Array, count: int) -> None:
         """Integrate over the plane where a series may leave too much."""
         rests, powers = [], []
         for place, part in ((first, rows), (second, slice(0, rows.stop))):
@@ -476,7 +476,7 @@ class LawMeans:
         for (i, one), (j, other) in itertools.product(enumerate(both), repeat=2):
             joint[:, :, i, j] = self._link(tuple(sorted((one, other))), rows)
         points, weights = product_rule(len(both), self._nodes(first, second))
-        made = np.empty((height, stop))
+        means = np.empty((height, stop))
         step = max(1, 2_000_000 // (len(weights) * len(both)))  # numbers held at once
         for row in range(height):
             for begin in range(0, stop, step):
@@ -487,8 +487,8 @@ class LawMeans:
                 f = self._call(first, here)([self.centres[a, here, None] + spread[:, i] for i, a in enumerate(left)])
                 g = self._call(second, there)([self.centres[a, there, None] + spread[:, split + i]
                                                for i, a in enumerate(right)])  # fmt: skip
-                made[row, part] = np.broadcast_to(f * g, (len(there), len(weights))) @ weights
-        return made
+                means[row, part] = np.broadcast_to(f * g, (len(there), len(weights))) @ weights
+        return means
 
 
 def _roots(joint: Array) -> Array:

@@ -12,7 +12,7 @@ Lett. 61, 259 (1988), doi:10.1103/PhysRevLett.61.259.
 """
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Any
@@ -37,6 +37,7 @@ from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import HandOver, Solver, why_not_driven
 from eqsolve.solvers.gaussian.law import GaussianLaw, LawMeans, conditions
+from eqsolve.solvers.marching import Compared, best_of
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, make_result, path_set
@@ -44,7 +45,7 @@ from eqsolve.solvers.paths.iterate import pack, unpack, weigh
 from eqsolve.solvers.paths.modes import groups_of
 from eqsolve.solvers.paths.sweep import Engine, Means, Work, draw_paths, rate
 from eqsolve.solvers.paths.transfer import extend, transfer
-from eqsolve.solvers.tolerance import FLOOR, stop_early
+from eqsolve.solvers.tolerance import FLOOR, KERNEL_FLOOR, Worst, allowance, stop_early
 
 
 # --- A Gaussian system solved on a grid, block after block: the past is known, and the new rows of
@@ -70,7 +71,7 @@ class UnsettledError(SolverError):
 
 @dataclass(frozen=True, eq=False)
 class Sizes:
-    """The means of the sizes of what is averaged, E|f| beside E f."""
+    """The means of the sizes of what is averaged, E|f| where E f is the mean."""
 
     sizes: dict[str, Array]
 
@@ -98,8 +99,8 @@ class _Work:
     natural: dict[str, float] = field(default_factory=dict)  # by mean, how large it would be if nothing cancelled
 
     def refresh(self, kernels: Kernels, rows: slice, acting: bool) -> list[dict[str, tuple[Array, Array | None]]]:
-        """Return, by ensemble, the rows of all means that act back, or of those that do not, and their columns."""
-        made = []
+        """Return, by ensemble, the rows of all means with feedback, or of those without, and their columns."""
+        totals = []
         for place, (paths, law) in enumerate(zip(self.plan.paths.ensembles, self.plan.laws, strict=True)):
             own = [item for item in self.plan.paths.covariances if item.noises[0] in paths.noises]
             groups = groups_of(own, kernels, whole=True)
@@ -115,8 +116,8 @@ class _Work:
                     part, columns = _mean(item, mean, pairs, kernels, rows)
                     weight, (known, other_rule) = item.law.condition.weight, total.get(mean.name, (0.0, 0.0))
                     total[mean.name] = known + weight * part, None if columns is None else other_rule + weight * columns
-            made.append(total)
-        return made
+            totals.append(total)
+        return totals
 
 
 def _natural(item: LawMeans, mean: MeanProgram, pairs: tuple[tuple[int, int], ...], kernels: Kernels) -> float:
@@ -229,20 +230,20 @@ def _settle(work: _Work, window: OperatorGrid, means: Means, rows: slice, tolera
     secants, engine, most = Secants(8), work.engine, 30  # what then still changes does not settle on so long a panel
     for count in range(1, most + 1):
         engine.work.sweeps += 1
-        made = {name: value.copy() for name, value in means.items()}
-        _put(made, work.refresh(engine.kernels(window, means), rows, True), rows)
-        before, after = pack(engine, means), pack(engine, made)
+        images = {name: value.copy() for name, value in means.items()}
+        _put(images, work.refresh(engine.kernels(window, means), rows, True), rows)
+        before, after = pack(engine, means), pack(engine, images)
         if not np.isfinite(after).all():
             break
         # a mean that cancels, by symmetry or nearly so, is known to rounding of what cancels, and
         # not better
-        least = {name: np.full(value.shape, FLOOR * work.natural.get(name, 0.0)) for name, value in made.items()}
-        weights = 1 / np.maximum(1 / weigh(engine, window, made), pack(engine, least))
+        least = {name: np.full(value.shape, FLOOR * work.natural.get(name, 0.0)) for name, value in images.items()}
+        weights = 1 / np.maximum(1 / weigh(engine, window, images), pack(engine, least))
         moved = float(np.abs((after - before) * weights).max(initial=0.0))
         if moved <= tolerance or (count == most and moved <= 100 * tolerance):  # the rest is in the stated error
-            return made, moved
+            return images, moved
         vector = secants.next(before, after, weights) if moved < 0.3 else after
-        means = unpack(engine, vector, made)
+        means = unpack(engine, vector, images)
     raise UnsettledError(f"the means do not settle near t = {window.nodes[-1]:.6g}")
 
 
@@ -383,16 +384,6 @@ class GaussianSolver(Solver):
                 raise stop_early(error, begin, end, lambda t: until(t).begun(), lambda t: until(t).run()) from None
 
 
-@dataclass(frozen=True, eq=False)
-class GaussianSolution:
-    """A solution on panels: what it reports, with errors, and the march that it is of, which may have more nodes."""
-
-    panels: PanelGrid
-    marched: LawMarch
-    curves: Curves
-    errors: Errors
-
-
 class _GaussianSolve:
     """One solve on its way."""
 
@@ -402,7 +393,7 @@ class _GaussianSolve:
         self.engine, self.program, self.options, self.control = engine, program, options, PathsControls()
         self.begin, self.params, self.nodes = begin, params, _CONSTANTS
         self.judge = ErrorControl(engine, options)
-        self.best: GaussianSolution | None = None
+        self.newest: Compared | None = None
         self.rough = program.rough
         steps = (1e-4, 1e-4) if self.rough else (3e-4, 3e-5)
         self.order = options.order or (5 if options.rtol > steps[0] else 7 if options.rtol > steps[1] else 8)
@@ -411,14 +402,15 @@ class _GaussianSolve:
     def run(self) -> Result:
         """Solve; an interruption returns what there is, with the error it has."""
         try:
-            found = self._settle()
+            best = best_of(self._solutions(), self.options, self.control.share)
         except (KeyboardInterrupt, MemoryError) as reason:
-            if self.best is None:
+            if self.newest is None:
                 raise
             what = "interrupted" if isinstance(reason, KeyboardInterrupt) else "out of memory"
             said = f"{what} while panels were refined; the errors are those of what was done by then"
-            return self._package(self.best).with_status(what, said)
-        return self._package(found)
+            return self._package(self.newest).with_status(what, said)
+        assert best is not None
+        return self._package(best)
 
     def begun(self) -> LawMarch:
         """Return a rough solution over the whole time."""
@@ -460,14 +452,16 @@ class _GaussianSolve:
         rule, nodes = (LineRule().other(), round(1.5 * self.nodes)) if other else (LineRule(), self.nodes)
         return march(self.engine, self.program, grid, guess, rule, nodes, 1e-3 * self.options.rtol)
 
-    def _find(self, panels: PanelGrid, solved: LawMarch) -> GaussianSolution:
-        """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps."""
+    def _compare(self, panels: PanelGrid, solved: LawMarch) -> Compared:
+        """Return what a solution on panels reports, with its errors: by others of another order, or by shorter steps.
+
+        Its march may have more nodes than the panels.
+        """
         judge = self.judge
         if not self.rough:
             other = self._march(panels.of_another_order(self.control.highest, self.control.check_ratio), solved, other=True)
-            return GaussianSolution(
-                panels, solved, judge.curves(solved), judge.total(solved, judge.panel_errors(solved, other))
-            )
+            curves, errors = judge.curves(solved), judge.total(solved, judge.panel_errors(solved, other))
+            return Compared(solved, panels, curves, errors, self._worst(curves, errors))
         other_rule = judge.curves(self._march(panels, None, other=True))
         every, finest = [judge.curves(solved)], solved
         for place in (1, 2):
@@ -476,49 +470,41 @@ class _GaussianSolve:
         curves, errors = extrapolate_subdivisions(panels, every, other_rule)
         for name, error in errors.items():
             error += 2.0 * max(finest.residual, 1e-14) * float(np.abs(curves.all[name]).max(initial=0.0))
-        return GaussianSolution(panels, finest, curves, errors)
+        return Compared(finest, panels, curves, errors, self._worst(curves, errors))
 
-    def _settle(self) -> GaussianSolution:
-        """Return the solution on panels that are dense enough, and its errors."""
-        control, last, least, stalled = self.control, math.inf, math.inf, 0
+    def _worst(self, curves: Curves, errors: Errors) -> Worst:
+        over = self.judge.excesses(curves, errors, kinks=True)
+        return max((Worst(excess, name) for name, excess in over.items()), default=Worst())
+
+    def _solutions(self) -> Iterator[Compared]:
+        """Solve on denser and denser panels."""
         panels, solved = self._from_start(self._first())
-        for number in range(1, control.rounds + 1):
-            found = self._find(panels, solved)
-            over = self.judge.excesses(found.curves, found.errors, kinks=True)
-            worst, name = max(zip(over.values(), over, strict=True), default=(0.0, ""))
+        for _ in range(self.control.rounds):
+            self.newest = solution = self._compare(panels, solved)
             logger.info("time grid: %d nodes; compared with an independent grid the error of `%s` is %.2g times the tolerance",
-                        found.marched.grid.size, name, worst)  # fmt: skip
-            if self.best is None or worst < least:
-                self.best, least = found, worst
-            stalled = stalled + 1 if worst > control.stuck * last else 0
-            last = min(worst, last)
-            if worst <= control.share or number == control.rounds or stalled == 2 or self.options.is_short_of_time():
-                break
+                        solution.march.grid.size, solution.worst.name, solution.worst.excess)  # fmt: skip
+            yield solution
             names = [name for law in self.program.laws for name in law.conditions]
             if any(self.engine.laws[name].has_density for name in names):  # that are conditioned on
                 self.nodes = round(1.5 * self.nodes)
-            ratios = self._ratios(found)
-            panels = panels.denser(ratios)
+            panels = panels.denser(self._ratios(solution))
             try:
                 solved = self._march(panels, None if self.rough else solved, other=False)
             except MemoryLimitError as reason:
                 logger.info("%s", reason)
-                break
-        assert self.best is not None
-        return self.best
+                return
 
-    def _ratios(self, found: GaussianSolution) -> Array:
+    def _ratios(self, solution: Compared) -> Array:
         """Return how much denser each panel and its neighbours should be."""
-        curves, errors, judge = found.curves, found.errors, self.judge
-        over = np.zeros(found.panels.size)
+        curves, errors, judge = solution.curves, solution.errors, self.judge
+        over = np.zeros(solution.grid.size)
         for name in judge.excesses(curves, errors, kinks=True):
             if name in curves.single:
                 over = np.maximum(over, judge.excess_by_time(curves, errors, name))
             else:
-                table, error = np.abs(curves.tables[name]), errors[name]
-                part = error / (self.options.rtol * np.maximum(table, 0.1 * table.max()) + (self.options.atol or 0.0) + 1e-300)
+                part = errors[name] / (allowance(curves.tables[name], self.options, KERNEL_FLOOR) + 1e-300)
                 over = np.maximum(over, np.maximum(part.max(axis=0), part.max(axis=1)))
-        panels = over_neighbours(over[1:].reshape(-1, found.panels.order).max(axis=1), 1, np.max)
+        panels = over_neighbours(over[1:].reshape(-1, solution.grid.order).max(axis=1), 1, np.max)
         return np.clip((panels / (0.3 * self.control.share)) ** (1 / (self.order + 1)), 1.0, 2.0)
 
     def _demand_memory(self, nodes: int) -> None:
@@ -534,9 +520,9 @@ class _GaussianSolve:
     def _notify(self, until: float, count: int, residual: float) -> None:
         self.options.report(0.9 * until, f"up to t = {until:.4g}, sweep {count}, residual {residual:.1g}")
 
-    def _package(self, found: GaussianSolution) -> Result:
-        engine, options, grid, solved, curves = self.engine, self.options, found.panels, found.marched, found.curves
-        over = self.judge.excesses(curves, found.errors, kinks=True)
+    def _package(self, solution: Compared) -> Result:
+        engine, options, grid, solved, curves = self.engine, self.options, solution.grid, solution.march, solution.curves
+        over = {solution.worst.name: solution.worst.excess}
         level = replace(make_level(1e-2, options.seed), most=self.control.paths_shown)
         every = (solved.grid.size - 1) // (grid.size - 1)
         drawn = (draw_paths(engine, solved.kernels, plan, level) for plan in engine.ensembles)
@@ -546,8 +532,10 @@ class _GaussianSolve:
             "residual": solved.residual, "terms": max((item.terms for laws in solved.laws for item in laws), default=0),
         }  # fmt: skip
         source = grid if solved.grid.panels is not None else None  # for a neighbour
-        made = make_result(engine.program.name, grid, curves, found.errors, over, paths, options, self.params, stats, source)
-        if made.rows is None or solved.grid.panels is not None:
-            return made
+        result = make_result(
+            engine.program.name, grid, curves, solution.errors, over, paths, options, self.params, stats, source
+        )
+        if result.rows is None or solved.grid.panels is not None:
+            return result
         kernels = {**curves.tables, **curves.values}
-        return replace(made, rows=RowStore.from_tables(grid, kernels, kinked=kernels))
+        return replace(result, rows=RowStore.from_tables(grid, kernels, kinked=kernels))

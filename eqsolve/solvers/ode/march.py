@@ -60,8 +60,8 @@ class StartPanel:
 
     def __call__(self, places: Array) -> Array:
         weights = lagrange(_RULE.with_start, (np.atleast_1d(places) - self.begin) / (self.end - self.begin))
-        made = np.vstack([self.start, self.values]).T @ weights.T
-        return made if np.ndim(places) else made[:, 0]
+        values = np.vstack([self.start, self.values]).T @ weights.T
+        return values if np.ndim(places) else values[:, 0]
 
 
 def _refuse(slope: Any, why: str) -> StoppedError:
@@ -95,15 +95,15 @@ def start_length(slope: Any, start: Array, span: float) -> float:
 
 def _is_free(slope: Any, start: Array, length: float) -> bool:
     """Whether t ∂y'/∂y has a limit with a positive eigenvalue: solutions apart by that power of t start together."""
-    found = []
+    matrices = []
     steps = np.diag(1e-7 * (np.abs(start) + 1e-3 * (float(np.abs(start).max()) or 1.0)))[: 64 if len(start) <= 64 else 0]
     early = 1e-6 * length if length > 1e-9 else length  # so early that what is not singular counts for nothing
     for t in (early, early / 2):
         here = slope(slope.begin + t, start)
-        found.append(t * np.array([(slope(slope.begin + t, start + row) - here) / row.max() for row in steps]).T)
-    first, second = (float(np.abs(matrix).max(initial=0.0)) for matrix in found)
+        matrices.append(t * np.array([(slope(slope.begin + t, start + row) - here) / row.max() for row in steps]).T)
+    first, second = (float(np.abs(matrix).max(initial=0.0)) for matrix in matrices)
     limited = len(steps) > 0 and np.isfinite(first + second) and second <= 1.5 * first
-    return bool(limited and np.linalg.eigvals(found[1]).real.max() > 1e-2)
+    return bool(limited and np.linalg.eigvals(matrices[1]).real.max() > 1e-2)
 
 
 def _collocate(slope: Any, start: Array, length: float) -> StartPanel | None:
@@ -172,12 +172,12 @@ class OdeSystem:
 
     def _constants(self, paths: ConstantPaths) -> list[Array]:
         """Return the random constants on all paths; of families whose members take the same nodes without copies."""
-        made = []
-        for item in self.program.constants:
-            own = np.stack([paths.values[name] for name in item.coordinates])[..., None]
-            shape = (*item.shape, *own.shape[1:])
-            made.append(own.reshape(shape) if item.meet else np.broadcast_to(own[0], shape))
-        return made
+        constants = []
+        for constant in self.program.constants:
+            nodes = np.stack([paths.values[name] for name in constant.coordinates])[..., None]
+            shape = (*constant.shape, *nodes.shape[1:])
+            constants.append(nodes.reshape(shape) if constant.meet else np.broadcast_to(nodes[0], shape))
+        return constants
 
     def _stacked(self, values: Sequence[Any], points: tuple[int, int]) -> Array:
         """Return what belongs to the states, members one after the other, on paths and at moments."""
@@ -220,17 +220,17 @@ class OdeSystem:
     def curves(self, moments: Array, table: Array, paths: ConstantPaths) -> tuple[dict[str, Array], dict[str, Array]]:
         """Return the functions of time, per rule, and the paths of the processes under the best rule."""
         values, points = self._evaluate(moments, table, paths, self.program.reported), (paths.count, len(moments))
-        made: dict[str, Array] = {}
-        each: dict[str, Array] = {}
+        functions: dict[str, Array] = {}
+        on_paths: dict[str, Array] = {}
         for equation in (*self.program.states, *self.program.definitions):
             rows = over_points(values[equation.place], equation.shape, points).reshape(-1, *points)
             best = paths.best[self.parts.of((equation.key,))]
             for name, row in zip(equation.members, rows, strict=True):
-                (each if equation.process else made)[name] = row[best] if equation.process else paths.per_rule(row)
+                (on_paths if equation.process else functions)[name] = row[best] if equation.process else paths.per_rule(row)
         for (name, shape), value in zip(self.program.seen, self.program.outputs(values), strict=True):
             rows = over_points(value, shape, points).reshape(-1, *points)
-            made |= zip(member_names(name, shape), map(paths.per_rule, rows), strict=True)
-        return made, each
+            functions |= zip(member_names(name, shape), map(paths.per_rule, rows), strict=True)
+        return functions, on_paths
 
     def scales(self, moments: Array, table: Array, paths: ConstantPaths) -> dict[str, float]:
         """Return, per function of time, the largest size of what was averaged and added up to give it.
@@ -241,10 +241,10 @@ class OdeSystem:
         values = self._evaluate(moments, table, paths, len(program.steps))
         functions = [equation for equation in program.states if not equation.process]
         defined = [equation for equation in program.definitions if not equation.process]
-        kept = paths.best[0].start
+        best = paths.best[0].start
 
         def at_best(value: Any, shape: tuple[int, ...]) -> Array:
-            return over_points(value, shape, points)[..., kept, :]
+            return over_points(value, shape, points)[..., best, :]
 
         own = [at_best(np.abs(values[equation.place]), equation.shape) for equation in functions]
         sizes = []
@@ -256,23 +256,23 @@ class OdeSystem:
         shapes = [(equation.key, equation.shape) for equation in (*functions, *defined)] + [*program.seen]
         for (_, shape), size in zip(shapes[len(functions) :], program.sizes, strict=True):
             sizes.append(at_best(size([*values, *(it[..., None, :] for it in sizes)])[0], shape))
-        found: dict[str, float] = {}
+        largest: dict[str, float] = {}
         for (name, shape), size in zip(shapes, sizes, strict=True):
-            found |= zip(member_names(name, shape), size.reshape(-1, len(moments)).max(axis=1).tolist(), strict=True)
-        return found
+            largest |= zip(member_names(name, shape), size.reshape(-1, len(moments)).max(axis=1).tolist(), strict=True)
+        return largest
 
     def contributions(self, moments: Array, table: Array, paths: ConstantPaths) -> list[Array]:
         """Return, per part, the largest share that each path of the best rule has in what any mean adds up."""
         averaged: list[tuple[int, Array]] = []
         self._evaluate(moments, table, paths, self.program.reported, averaged)
-        found = [np.zeros(best.stop - best.start) for best in paths.best]
+        shares = [np.zeros(best.stop - best.start) for best in paths.best]
         for part, value in averaged:
             best = paths.best[part]
             for row in value.reshape(-1, *value.shape[-2:]):
                 terms = paths.weights[best, None] * np.abs(np.broadcast_to(row, (paths.count, len(moments)))[best])
                 sums = terms.sum(axis=0)
-                found[part] = np.maximum(found[part], np.max(terms / np.where(sums > 0, sums, 1.0), axis=1))
-        return found
+                shares[part] = np.maximum(shares[part], np.max(terms / np.where(sums > 0, sums, 1.0), axis=1))
+        return shares
 
     def _evaluate(
         self, moments: Array, table: Array, paths: ConstantPaths, steps: int, averaged: list[tuple[int, Array]] | None = None
@@ -285,16 +285,16 @@ class OdeSystem:
         states = table.reshape(self.width, paths.count, -1)
         values += [states[rows].reshape(*shape, *states.shape[1:]) for rows, shape in self.rows]
         for step in self.program.steps[:steps]:
-            found = [np.asarray(function(values)[0], dtype=float) for function in step.functions]
+            results = [np.asarray(function(values)[0], dtype=float) for function in step.functions]
             if step.averaged:
                 part, points = self.parts.of(step.members), (paths.count, len(moments))
-                factors = [over_points(value, shape, points) for value, shape in zip(found, step.shapes, strict=True)]
+                factors = [over_points(value, shape, points) for value, shape in zip(results, step.shapes, strict=True)]
                 if averaged is not None:
                     averaged.append((part, functools.reduce(_outer, factors)))
                 one = len(factors) == 1
                 values.append(paths.mean(factors[0], part) if one else paths.mean_of_products(factors[0], factors[1], part))
                 continue
-            (value,), indices = found, len(step.shapes[0])
+            (value,), indices = results, len(step.shapes[0])
             ones = (1,) * max(indices + 2 - value.ndim, 0)
             values.append(value.reshape(*value.shape[:indices], *ones, *value.shape[indices:]))
         return values
@@ -346,28 +346,28 @@ class OdeRun:
 
     def curves(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return the functions of time, per rule, and the paths under the best one."""
-        made = [system.curves(part, self.states(part), self.paths) for part in self._pieces(system, moments)]
-        both = [single | each for single, each in made]
+        pieces = [system.curves(part, self.states(part), self.paths) for part in self._pieces(system, moments)]
+        both = [single | each for single, each in pieces]
         return {name: np.concatenate([part[name] for part in both], axis=-1) for name in both[0]}
 
     def best(self, system: OdeSystem, moments: Array) -> dict[str, Array]:
         """Return functions of time and paths under the best rule."""
-        made = self.curves(system, moments)
-        return {name: values if name in system.processes else values[-1] for name, values in made.items()}
+        curves = self.curves(system, moments)
+        return {name: values if name in system.processes else values[-1] for name, values in curves.items()}
 
     def scales(self, system: OdeSystem) -> dict[str, float]:
         """Return the largest sizes of what was averaged and added up to give functions of time."""
-        pieces = self._pieces(system, self.ends, beside=1)
-        made = [system.scales(part, self.states(part), self.paths) for part in pieces]
-        return {name: max(one[name] for one in made) for name in made[0]}
+        pieces = self._pieces(system, self.ends, overlap=1)
+        scales = [system.scales(part, self.states(part), self.paths) for part in pieces]
+        return {name: max(one[name] for one in scales) for name in scales[0]}
 
-    def _pieces(self, system: OdeSystem, moments: Array, beside: int = 0) -> list[Array]:
+    def _pieces(self, system: OdeSystem, moments: Array, overlap: int = 0) -> list[Array]:
         """Cut moments into pieces at which all quantities of all paths can be held at once."""
         shapes = [shape for quantity in system.program.steps for shape in quantity.shapes]
-        held = self.paths.count * (system.width + sum(map(math.prod, shapes)))
-        step = max(2, int(memory() / 800 / held))
-        begins = range(0, max(len(moments) - beside, 1), step)
-        return [moments[k : k + step + beside] for k in begins]
+        numbers = self.paths.count * (system.width + sum(map(math.prod, shapes)))
+        step = max(2, int(memory() / 800 / numbers))
+        begins = range(0, max(len(moments) - overlap, 1), step)
+        return [moments[k : k + step + overlap] for k in begins]
 
 
 class Integrator:
@@ -388,21 +388,21 @@ class Integrator:
         """
         with np.errstate(all="ignore"):
             try:
-                made = self._iterate(paths, nudge) if self.options.step else self._march(paths, tolerance, finer_than, by)
+                run = self._iterate(paths, nudge) if self.options.step else self._march(paths, tolerance, finer_than, by)
             except _StiffError:
                 logger.info("the system is stiff: the implicit method Radau IIA instead of DOP853")
                 self.method = "Radau"
-                made = self._march(paths, tolerance, finer_than, by)
+                run = self._march(paths, tolerance, finer_than, by)
         self.runs += 1
-        return made
+        return run
 
     def _march(self, paths: ConstantPaths, tolerance: float, finer_than: OdeRun | None, by: float) -> OdeRun:
-        begun = self._begin(paths, finer_than, by)
+        first_panel = self._begin(paths, finer_than, by)
         slope = _Slope(self.system, paths, raises=self.method == "Radau")
-        first, start, end = begun.end, begun.values[-1], self.options.t_max
-        atol = 1e-3 * tolerance * np.maximum(_sizes(slope, first, start, end, paths.count), np.abs(begun.start))
+        first, start, end = first_panel.end, first_panel.values[-1], self.options.t_max
+        atol = 1e-3 * tolerance * np.maximum(_sizes(slope, first, start, end, paths.count), np.abs(first_panel.start))
         solver = integrator(self.method)(slope, first, start, end, rtol=tolerance, atol=atol, **self._structure(paths))
-        ends, pieces = ([self.begin, first], [begun]) if self.length else ([first], [])
+        ends, pieces = ([self.begin, first], [first_panel]) if self.length else ([first], [])
         next_look, near = _PATIENCE, 16 * ROUNDING * max(abs(self.begin), abs(end))
         pace = Pace(self.begin, end, _PATIENCE)
         most = min(5_000_000, 0.5 * memory() / (_KEPT[0] + _KEPT[1] * len(start)))
@@ -595,13 +595,9 @@ class Levels:
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Levels:
         """Return larger rules for laws whose quadrature error is too large; the same if there are none."""
         system = self.system
-        curves, scales = run.curves(system, grid.nodes), run.scales(system)
-        controlled = system.program.observables or tuple(scales)
-        worst = {}
-        for place, (item, level) in enumerate(self.levels.items()):
-            errors = {key: over_panels(_law_error(curves[key], place), grid.order) for key in controlled}
-            over = (excess(curves[key][-1], errors[key], options, scale=scales[key]) for key in errors)
-            worst[item] = max(over, default=0.0)
+        estimates = [functools.partial(_law_error, place=place) for place in range(len(self.levels))]
+        worst = dict(zip(self.levels, _excesses(system, run, grid, options, estimates), strict=True))
+        for item, level in self.levels.items():
             logger.info("mean over `%s`: %d values; compared with fewer the error is %.2g times the tolerance",
                         item, _ORDERS[level], worst[item])  # fmt: skip
         if sum(worst.values()) <= _SHARE:
@@ -614,17 +610,19 @@ class Levels:
             return self
         shares = system.contributions(run.ends, run.states(run.ends), run.paths)
         weights = [run.paths.weights[best] for best in run.paths.best]
-        made = Levels(system, larger, tuple(_least(*pair, TAILS * options.rtol) for pair in zip(weights, shares, strict=True)))
+        rules = Levels(
+            system, larger, tuple(_least(*pair, TAILS * options.rtol) for pair in zip(weights, shares, strict=True))
+        )
         try:
-            made.paths(below=True)
+            rules.paths(below=True)
         except UsageError:
             return self  # too many paths: the error estimate tells what the present rules reach
-        return made
+        return rules
 
     def error(self, values: Array) -> Array:
         """Return the error of ``values`` of the best rules, given per rule and time."""
-        found = [_law_error(values, place) for place in range(len(self.levels))]
-        return np.sum(found, axis=0) + np.zeros(values.shape[1])
+        errors = [_law_error(values, place) for place in range(len(self.levels))]
+        return np.sum(errors, axis=0) + np.zeros(values.shape[1])
 
     def _next(self, item: str, level: int, steps: int) -> int:
         """Return the level some steps further, as long as the law has other rules."""
@@ -655,11 +653,7 @@ class Draws:
     def grown(self, run: OdeRun, grid: PanelGrid, options: Options) -> Draws:
         """Return more points where their error is too large and memory has room for them."""
         system = self.system
-        curves, scales = run.curves(system, grid.nodes), run.scales(system)
-        worst = 0.0
-        for key in system.program.observables or scales:
-            error = over_panels(self.error(curves[key]), grid.order)
-            worst = max(worst, excess(curves[key][-1], error, options, scale=scales[key]))
+        (worst,) = _excesses(system, run, grid, options, [self.error])
         logger.info(
             "means over %d constants: %d points; by %d sets of them the error is %.2g times the tolerance",
             len(system.laws), _SETS * self.count, _SETS, worst,
@@ -674,6 +668,20 @@ class Draws:
     def error(self, values: Array) -> Array:
         """Return two standard errors of what all scramblings together give."""
         return np.asarray(2 * np.std(values, axis=0, ddof=1) / math.sqrt(_SETS))
+
+
+def _excesses(
+    system: OdeSystem, run: OdeRun, grid: PanelGrid, options: Options, estimates: Sequence[Callable[[Array], Array]]
+) -> list[float]:
+    """Return the largest error by each estimate, a function of values per rule and time, in units of the tolerance."""
+    curves, scales = run.curves(system, grid.nodes), run.scales(system)
+    controlled = system.program.observables or tuple(scales)
+
+    def over(name: str, estimate: Callable[[Array], Array]) -> float:
+        error = over_panels(estimate(curves[name]), grid.order)
+        return excess(curves[name][-1], error, options, scale=scales[name])
+
+    return [max((over(name, estimate) for name in controlled), default=0.0) for estimate in estimates]
 
 
 def _least(weights: Array, shares: Array, allowed: float) -> float:

@@ -6,7 +6,7 @@ Wanner 1993, doi:10.1007/978-3-540-78862-1), or by Radau IIA (order 5; Hairer & 
 doi:10.1007/978-3-642-05221-7) when that turns out to be stiff (see ``march``).
 
 Error. The solution reported is compared with one whose steps are 1.25 times as long; the
-largest change on and beside a panel is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two
+largest change on a panel and its neighbours is the error there, an overestimate by about 0.8⁻⁸ = 6. (Two
 tolerances may give the same steps; so a first integration finds out how long steps can be.) To it
 are added what the panels' interpolant misses, and the quadrature error. All are refined until the
 tolerance is met.
@@ -76,8 +76,8 @@ class OdeSolver(Solver):
         def solved(options: Options) -> Result:
             with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # at a singular start, before a blow-up
                 plain = options.step is not None or not program.jumps
-                made = _solve(bound(), options) if plain else _last(_by_narrower_ramps(bound, options))
-                return _package(plan.name, values, bound(), made, options)
+                solution = _solve(bound(), options) if plain else _last(_by_narrower_ramps(bound, options))
+                return _package(plan.name, values, bound(), solution, options)
 
         try:
             return solved(options)

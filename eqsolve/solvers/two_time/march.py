@@ -346,7 +346,7 @@ def begin_march(
     compiled: TwoTimeProgram, order: int, begin: float, t_max: float, resolution: float, panels: int,
     checkpoint: Checkpoint | None = None, breaks: tuple[float, ...] = (),
 ) -> March | None:  # fmt: skip
-    """March adaptively over so many panels, or to the end; None where that does not work out."""
+    """March adaptively over a number of panels, or to the end; None where that fails."""
     try:
         march = March(compiled, order, begin, 1e-2 * resolution, resolution, checkpoint=checkpoint, breaks=breaks)
     except NotFiniteError:

@@ -61,6 +61,7 @@ class History:
         for name in self.low:
             rows = panel.factor(name)
             low, high = (np.pad(table, (0, panel.count)) for table in (self.low[name], self.high[name]))
+            # old rows stay as they are, for later times only the range of integration of ``high`` grows
             low[past:, :past] = rows[:, :past] * self.weights
             low[past:, past:] = matrix * rows[:, past:]
             high[past:, :past] = weights[:, None] * rows[:, :past]
@@ -159,8 +160,8 @@ class RowPanel:
             rows[0] = np.append(present, present[-1])
         for name, values in panel.functions.items():
             values[:] = history.functions[name][-1]
-        values = {item.name: panel.right(item) for item in (*plan.kernels, *plan.functions, *plan.observables)}
-        return {name: table[0, : panel.past] for name, table in values.items()}
+        equations = (*plan.kernels, *plan.functions, *plan.observables)
+        return {equation.name: panel.right(equation)[0, : panel.past] for equation in equations}
 
     # --- the vector of unknowns
     def _lay_out(self) -> None:
@@ -285,8 +286,11 @@ class RowPanel:
         for i, left in enumerate(self.factor(entry.left)):
             row = self.past + i
             places = {"r": row, "c": every[:, None], "m": every, "0": 0}
-            values = joint(lambda slot, at=places: known[slot[0]][tuple(at[letter] for letter in slot[1])])
-            values = np.broadcast_to(values, (total, total)) * left
+
+            def read(slot: Slot, places: dict[str, Any] = places) -> Any:
+                return known[slot[0]][tuple(places[letter] for letter in slot[1])]
+
+            values = np.broadcast_to(joint(read), (total, total)) * left
             if entry.span == "low":
                 table[i] = np.sum(integrals * values * right, axis=1)
             else:
@@ -318,6 +322,7 @@ class RowPanel:
             change = float(np.abs(residual).max())
             stuck = 10 * ROUNDING > change > 0.5 * last  # limited by rounding
             if change <= (tolerance if sweep else 0.01 * tolerance) or stuck:
+                # what further sweeps would change, if they go on to shrink as the last one did
                 contraction = min(max(change / last, RATIO**-2), 1.0) if sweep > 0 and not stuck else 1.0
                 sizes = np.maximum.reduceat(np.abs(residual), np.cumsum([0, *lengths[:-1]]))
                 self.errors |= dict(zip(names, (contraction * sizes).tolist(), strict=True))

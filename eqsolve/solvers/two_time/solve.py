@@ -50,9 +50,9 @@ def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Comp
     observed = [equation.name for equation in fine.plan.observables] or list(curves)
     worst = find_worst(observed, curves, errors, grid.nodes, options)
     least = max((excess(curves[name], ROUNDING * _sizes(curves[name]), options) for name in observed), default=0.0)
-    made = Compared(fine, grid, curves, errors, worst, least=least)
+    solution = Compared(fine, grid, curves, errors, worst, least=least)
     if (store := fine.rows()) is None:
-        return made
+        return solution
 
     def unseen(name: str, values: Array) -> float:
         return float(ROUNDING * np.abs(values).max() + 3 * fine.iteration_errors[name] + pointwise.get(name, 0.0))
@@ -62,7 +62,7 @@ def _compare(fine: March, coarse: March, ratio: float, options: Options) -> Comp
     def share(change: Array, size: float) -> Array:
         return gain.of_rows(times, change, size, error_share(ratio, order))
 
-    return made.with_kernels(fine.plan.kernels, store, coarse.rows(), times, share, unseen, options)
+    return solution.with_kernels(fine.plan.kernels, store, coarse.rows(), times, share, unseen, options)
 
 
 def _sizes(values: Array) -> Array:
@@ -76,8 +76,8 @@ def _output_times(march: March) -> Array:
     for times in (march.grid().nodes, columns.nodes, columns.edges):
         if len(times) <= 2 * DRAWN:
             return times
-    kept = np.unique(np.linspace(0, columns.panels, 2 * DRAWN).astype(int))
-    return columns.edges[kept]
+    chosen = np.unique(np.linspace(0, columns.panels, 2 * DRAWN).astype(int))
+    return columns.edges[chosen]
 
 
 _FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one over denser columns follows
@@ -124,23 +124,23 @@ class TwoTimeSolver(Solver):
             coarse, stop, resolution = _place_panels(compiled, order, begin, options)
             if stop is not None and not coarse.panels:
                 raise SolverError(stop.message)
-            found = marching.best_of(_finer(compiled, coarse, options, resolution), options)
-        assert found is not None
-        if found.worst.excess > _UNSTABLE and not (stop or found.stop or plan.why_not_convolution):
+            solution = marching.best_of(_finer(compiled, coarse, options, resolution), options)
+        assert solution is not None
+        if solution.worst.excess > _UNSTABLE and not (stop or solution.stop or plan.why_not_convolution):
             return HandOver("panels on which the solution is smooth do not resolve a kernel", "convolution")
-        found = replace(found, stop=found.stop or stop)
-        march = found.march
+        solution = replace(solution, stop=solution.stop or stop)
+        march = solution.march
         every = (*compiled.kernels, *compiled.functions, *compiled.observables)
         labels = {item.name: f"the {item.label}" for item in every}
         stats = {
             "panels": march.panels,
             "nodes per panel": march.m,
-            "nodes": found.grid.size,
+            "nodes": solution.grid.size,
             "columns": march.columns,
             "iterations": march.iterations,
-            "refinements": found.rounds,
+            "refinements": solution.rounds,
         }
-        return found.result(plan.name, values, options, stats, NOT_SMOOTH, labels)
+        return solution.result(plan.name, values, options, stats, NOT_SMOOTH, labels)
 
 
 def _place_panels(compiled: TwoTimeProgram, order: int, begin: float, options: Options) -> tuple[March, Stop | None, float]:
