@@ -154,8 +154,6 @@ def solve(
 
 def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, **how: Any) -> Result:
     """Solve as ``_solve`` does; what divides by a parameter that is 0 is named."""
-    from eqsolve.passes.check.check import zero_divisors
-
     failure: Exception | None = None
     try:
         result = _solve(model, settings, options, **how)
@@ -164,8 +162,11 @@ def solve_as_asked(model: Model, settings: Mapping[str, Any], options: Options, 
         finite = all(np.isfinite(values).all() for values in known if values.dtype.kind == "f")
     except ZeroDivisionError as error:
         failure, finite = error, False
-    if not finite and (problems := tuple(zero_divisors(model, settings))):
-        raise ModelError(f"model `{model.name}`: {'; '.join(problems)}", problems=problems)
+    if not finite:
+        from eqsolve.passes.check.check import zero_divisors
+
+        if problems := tuple(zero_divisors(model, settings)):
+            raise ModelError(f"model `{model.name}`: {'; '.join(problems)}", problems=problems)
     if failure is not None:
         raise failure
     return result

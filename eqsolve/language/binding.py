@@ -32,6 +32,7 @@ _CONSTANTS = {"pi": S.Pi, "inf": S.Infinity, "oo": S.Infinity}
 _ARITHMETIC: dict[type[ast.operator], Callable[[Expr, Expr], Expr]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
+_LONGEST = 2000  # characters of a value: messages quote what they hold
 _OPTIONS = ("t_max", "rtol", "atol", "at", "at2", "step", "order", "seed", "solver")
 
 
@@ -256,6 +257,8 @@ def read_value(given: Any, *, what: str = "value") -> Any:
 
 
 def _parse(text: str, what: str) -> Any:
+    if len(text) > _LONGEST:
+        raise ParameterError(f"{what}: the text is {len(text)} characters long, at most {_LONGEST} are read")
     shown = quote(text)
     try:
         tree = ast.parse(text.strip(), mode="eval")

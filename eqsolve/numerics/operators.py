@@ -13,7 +13,7 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.polynomial.legendre import leggauss, legvander, legvander2d
+from numpy.polynomial.legendre import leggauss, legvander
 
 from eqsolve.numerics.arrays import Array
 from eqsolve.numerics.grids import PanelGrid, lagrange, radau
@@ -66,8 +66,8 @@ def _legendre(x: Array, degree: int) -> Array:
 def _basis(t: Array, s: Array, degree: int) -> Array:
     """Return the products of Legendre polynomials in t and s up to a total degree."""
     first, second = np.broadcast_arrays(t, s)
-    degrees = np.add.outer(np.arange(degree + 1), np.arange(degree + 1)).ravel()
-    return legvander2d(2 * first - 1, 2 * second - 1, [degree, degree])[..., degrees <= degree]
+    rows, columns = legvander(2 * first - 1, degree), legvander(2 * second - 1, degree)
+    return np.stack([rows[..., p] * columns[..., q] for p in range(degree + 1) for q in range(degree + 1 - p)], axis=-1)
 
 
 @functools.lru_cache(maxsize=32)

@@ -80,8 +80,8 @@ def test_times(every: int, folder: Path) -> None:
     for rng in draws("times", every):
         text = inputs.moments(rng)
         name = rng.choice(["at", "at2"])
-        given = Namespace(**{name: text})
-        attempt(lambda given=given, name=name: read_options(given, [name]), f"--{name} {text!r}")
+        given = Namespace(table=[name], **{name: text})
+        attempt(lambda given=given: read_options(given), f"--{name} {text!r}")
     assert listing(folder) == before
 
 
