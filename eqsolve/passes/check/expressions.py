@@ -17,7 +17,6 @@ from eqsolve.language.nodes import E, Int, InverseValue, Resp
 from eqsolve.language.symbols import DRAWN, Function, Head, Named, Plain, Process, Response, Time, Value
 from eqsolve.language.system import Flow, Singularity, System
 from eqsolve.passes.forms.convolution_form import delay_of, is_lag
-from eqsolve.passes.rewrite.starts import start_of
 
 
 @dataclass(frozen=True)
@@ -211,6 +210,8 @@ class ExpressionCheck:
         if isinstance(moment, Time):
             yield from self._known_time(moment, scope)
         elif moment == self.start:
+            from eqsolve.passes.rewrite.starts import start_of  # not at the top: a plan kept on disk needs no rewriting
+
             asked = isinstance(value.head, Process) and scope.expected and value.head.name in self.defined
             if asked and isinstance(self.model, System) and start_of(self.model, value.head) is None:
                 yield (
