@@ -170,13 +170,14 @@ def _read_whole(text: str, option: str) -> int:
 def _read_times(text: str, option: str) -> list[float]:
     """Return times in the order given; an entry with colons is a range."""
     times: list[float] = []
+    example = "times separated by commas, such as 0.1,1/3, or a range 0:10:21"
     for entry in text.split(","):
+        words: list[float | str] = [entry]
         if ":" in entry:
             from eqsolve.sweeping.run import read_text
 
-            times += [float(value) for value in read_text(option, entry)]
-        else:
-            times.append(read_number(entry, option, "times separated by commas, such as 0.1,1/3, or a range 0:10:21"))
+            words = read_text(option, entry)  # a colon in brackets makes no range
+        times += [word if isinstance(word, float) else read_number(word, option, example) for word in words]
     return times
 
 
