@@ -78,7 +78,8 @@ class _SensitivitySolve:
         by_panels = by_points = judge.zero_errors(found)
         if self.options.step is None:
             by_panels = self.panel_errors(found)
-        points = PointRefinement(engine, judge, self.control, self.tolerance)
+        # no correction is too large for equations that are linear
+        points = PointRefinement(engine, judge, replace(self.control, large=math.inf), self.tolerance)
         if ways := points.ways(found):
             chosen = [base.averages[place].choice for place in self.places]
             layouts = tuple(item.layout if item.layout.kind in ("sample", "single") else None for item in chosen)
