@@ -24,7 +24,7 @@ class PathsControls:
     # change by other points, in tolerances, above which points are added at once, panels are
     # checked again, and, in the end, paths are sampled
     large: float = 10.0
-    negligible: float = 0.1  # error, in tolerances, below which a difference of samples is not pursued
+    negligible: float = 1 / large  # error, in tolerances, below which a difference of samples is not pursued
     # what a correction by other points leaves: 0.02 to 0.06 of it, more where they were no finer
     contraction: float = 0.06
     contraction_if_alike: float = 0.5
@@ -32,10 +32,10 @@ class PathsControls:
     most_growth: float = 10.0  # most paths of other points, relative to those of the solution
     free_work: float = 1e8  # paths × nodes³ below which there may be more
     highest: int = 8  # highest order of panels that responses near the diagonal have too
-    paths_shown: int = 4096  # paths that a result keeps
     sets: int = 4  # independent sets of points that are compared; twice as many where they nearly agree
-    probe: int = 512  # paths of the sample with which a solution is begun where paths have kinks
     sample: int = 1024  # paths of the small ensemble, and of a set for averages of kinks, at first
+    probe: int = sample // 2  # of the sample with which a solution is begun where paths have kinks, and of a march
+    paths_shown: int = sets * sample  # paths that a result keeps: as many as the first sets have
     most_sample: int = 16384  # most paths of a set for averages of kinks
     small_set_work: float = 2e10  # 32 × paths × nodes² below which there may be more
 

@@ -1,11 +1,9 @@
-"""Randomised quasi-Monte Carlo ensembles of paths, from small to large by a full approximation scheme.
+"""A small ensemble of randomised quasi-Monte Carlo paths: its fixed point, its panels, and how sets of paths are swept.
 
-A small ensemble, about a thousand scrambled Sobol points in all modes, is iterated to its own fixed
-point x = F_small(x) and chooses the panels. Large ensembles are swept once or twice only: at a
-solution, τ = F_large(x) − F_small(x) is added to the small problem, which is solved again with
-cheap sweeps (Brandt, Math. Comp. 31, 333 (1977), doi:10.1090/S0025-5718-1977-0431719-X). They are
-independent scramblings (Owen, J. Complexity 14, 466 (1998), doi:10.1006/jcom.1998.0487); how far
-each alone would move the solution gives its standard error.
+About a thousand scrambled Sobol points in all modes (Owen, J. Complexity 14, 466 (1998),
+doi:10.1006/jcom.1998.0487) are iterated to their own fixed point x = F_small(x), and choose the
+panels: on other panels points along the same modes are kept, so that sampling errors cancel from
+the difference. ``large_ensembles`` moves the solution to the average of larger sets.
 """
 
 import contextlib

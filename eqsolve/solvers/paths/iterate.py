@@ -22,6 +22,7 @@ from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
 from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
+from eqsolve.solvers.paths.follow import SHORTER
 from eqsolve.solvers.paths.means import Averages, react
 from eqsolve.solvers.paths.modes import Group
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
@@ -44,14 +45,13 @@ class IterationControls:
     stalled: int = 8
     fall: float = PathsControls.stuck
     depth: int = 5  # of past steps with mean responses
-    plain_depth: int = 20  # and without
     krylov: int = 25  # most steps of the Krylov method
     accuracy: float = 0.1  # residual that it may leave: a sweep follows anyway
     # relative change of the means for differences of kernels: linear to the accuracy of the Krylov
     # method, and above rounding where long responses amplify it
     difference: float = 1e-3
     leaves: float = 0.2  # least share of a residual that a sweep is taken to leave
-    back: float = 0.2  # part of a step that is taken again when a sweep fails after it
+    back: float = SHORTER  # part of a step that is taken again when a sweep fails after it
 
 
 DEFAULT_ITERATION = IterationControls()
@@ -205,7 +205,7 @@ def iterate(
             raise SolverError("the iteration over the means does not stay finite")
         if secants is None:
             reacting = trusting and any(item.reacts for item in swept)
-            secants = Secants(controls.depth if reacting else controls.plain_depth)
+            secants = Secants(controls.depth) if reacting else Secants()
         again = [entry for entry in again if entry < residual] if count == 1 else again
         anew = count > 1 and bool(again) and residual < again[0]
         if anew:
@@ -215,7 +215,7 @@ def iterate(
         best = min(best, residual)
         if stalled >= controls.stalled and moved is None:
             logger.info("mean responses do not reduce the residual (%.2g): left out", residual)
-            trusting, secants = False, Secants(controls.plain_depth)
+            trusting, secants = False, Secants()
         image = after
         if trusting:
             image = before + improve(engine, means, after - before, swept, weights, controls)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from eqsolve.errors import logger
 from eqsolve.numerics.gaussian import Level, is_gaussian, refine_level
 from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
-from eqsolve.solvers.paths.controls import PathsControls
+from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
 from eqsolve.solvers.paths.error_control import ErrorControl, Errors
 from eqsolve.solvers.paths.iterate import DEFAULT_ITERATION, Correction, PathSolution, iterate
 from eqsolve.solvers.paths.sweep import Design, Engine, Means, collect, count_paths, sweep
@@ -35,8 +35,6 @@ def corrected(engine: Engine, few: PathSolution, final: PathSolution, design: De
 
 
 # --- From set to set of finer points.
-
-_WELL_ABOVE = 3.0  # tolerances: moves of single sets differ by less than that factor by chance
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +139,12 @@ def _is_alike(coarse: Level, fine: Level, ways: frozenset[str]) -> bool:
 
 def is_clear(trend: Sequence[tuple[int, float]]) -> bool:
     """Whether sets show how errors fall: at least three, the last two well above the tolerance, not by chance."""
-    return len(trend) > 2 and min(error for _, error in trend[-2:]) > _WELL_ABOVE
+    return len(trend) > 2 and min(error for _, error in trend[-2:]) > EnsembleControls.clear
 
 
 def is_falling(trend: Sequence[tuple[int, float]]) -> bool:
     """Whether one more set may do: the last errors fall, and are near the tolerance."""
-    return trend[-1][1] < min(_WELL_ABOVE, 0.7 * trend[-2][1])
+    return trend[-1][1] < min(EnsembleControls.clear, PathsControls.stuck * trend[-2][1])
 
 
 def is_far(trend: Sequence[tuple[int, float]], large: float) -> bool:

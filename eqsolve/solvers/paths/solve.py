@@ -30,7 +30,7 @@ from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls, PathsControls
 from eqsolve.solvers.paths.ensembles import ByGrid, Ensembles
-from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, margin_of, package
 from eqsolve.solvers.paths.follow import LostPathError
 from eqsolve.solvers.paths.iterate import PathSolution, iterate, start, sweep_once
 from eqsolve.solvers.paths.kinks import average_kinks
@@ -267,9 +267,8 @@ class _StochasticSolve:
         sampling_costs_less = small * max(1.0, chance) ** power < count * max(1.0, alone) ** power
         grids_disagree = alone > control.large * (1.0 if sampling_costs_less else max(1.0, 1e-3 / self.options.rtol))
         sample_disagrees = apart > max(control.large, 3.0 * chance)
-        # many weak modes may do together what none of them does: the grids agree then, and err. Of
-        # two ensembles one ratio in eight exceeds five by chance
-        hidden = apart > max(2 * control.negligible, 0.5 * control.large * chance)
+        # many weak modes may do together what none of them does: the grids agree then, and err
+        hidden = apart > max(2 * control.negligible, margin_of(2) * chance)  # of two ensembles, by chance once in seven
         self.hidden = min(apart, control.negligible)
         errs = grids_disagree or sample_disagrees or hidden
         return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, self.control.ratio**2 * window.grid.size))

@@ -25,7 +25,6 @@ Where 15 sweeps do not converge, a start from the first panels is cheaper than m
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
 _LEAST = 0.3  # least exponent by which time is stretched: with less the first panel is too long
-_LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,8 +104,6 @@ def _edges_until(edges: Array, end: float, slower: float) -> Array:
     its time scale asks for.
     """
     inside = edges[edges < end * (1 - 1e-12)]
-    if len(inside) > 2 and end - inside[-1] < _LAST * (inside[-1] - inside[-2]):
-        inside = inside[:-1]
     made = np.append(inside, end)
     if len(made) > 2:
         power = math.log(end / (made[1] * slower)) / math.log(end / made[1])
