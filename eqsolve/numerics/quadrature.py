@@ -53,8 +53,8 @@ class LineRule:
 
     def other(self) -> LineRule:
         """Return a rule that shares no points with this one, and is no worse."""
-        even = {"step": 0.83 * self.step, "shift": 0.3 - self.shift}
-        return replace(self, width=0.87 * self.width, nodes=self.nodes + 3, inner=self.inner + 3, **even)
+        step, shift = 0.83 * self.step, 0.3 - self.shift
+        return replace(self, step=step, shift=shift, width=0.87 * self.width, nodes=self.nodes + 3, inner=self.inner + 3)
 
 
 RULE = 6 * LineRule.nodes  # nodes across lines and of densities; error estimates use more

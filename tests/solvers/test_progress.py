@@ -37,7 +37,7 @@ def test_every_work_goes_from_nothing_to_the_end(work: str) -> None:
 
 def test_the_time_of_large_ensembles_is_predicted() -> None:
     """Of so many paths, then as many more as a step allows until there are enough: a sum that can be done by hand."""
-    from eqsolve.solvers.paths.large_ensembles import predict_seconds
+    from eqsolve.solvers.paths.ensembles import predict_seconds
 
     assert predict_seconds(1000, 1000, 8, 0.01, 3.0) == 13.0
     assert predict_seconds(1000, 500, 8, 0.01, 3.0) == 13.0

@@ -10,6 +10,7 @@ from eqsolve.numerics.gaussian import Level, PointLayout, Points
 from eqsolve.numerics.grids import PanelGrid
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
+from eqsolve.numerics.secants import Secants
 from eqsolve.solvers.paths.follow import PathOperators, Paths
 from eqsolve.solvers.paths.means import Averages
 from eqsolve.solvers.paths.modes import Choice, Drawn, Group, LinearPart
@@ -19,7 +20,7 @@ Step = TypeVar("Step", bound=Callable[..., Any])
 
 _CLASSES = (
     *(PathOperators, Averages, Choice, Drawn, Group, Kernels, PointLayout, Level, OperatorGrid),
-    *(PanelGrid, Paths, Points, LinearPart),
+    *(PanelGrid, Paths, Points, LinearPart, Secants),
 )
 # cached, found again when they are read
 _MADE_ANEW = ("inputs", "arguments", "values", "products", "forces", "derived", "leading_modes")

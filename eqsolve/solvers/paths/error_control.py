@@ -19,7 +19,6 @@ from eqsolve.results.result import Kernel, PathSet, Result, dynamics_result
 from eqsolve.solvers.marching import neglected
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.iterate import PathSolution
-from eqsolve.solvers.paths.responses import MOST_VALUES
 from eqsolve.solvers.paths.sweep import Engine, Means, Sample
 from eqsolve.solvers.tolerance import KERNEL_FLOOR, allowance, excess
 
@@ -33,6 +32,7 @@ Errors = dict[str, Array]
 
 # times the larger of two differences is stated: a normal error exceeds it in a fifth of cases
 _MARGIN = 1.5
+_ATOMS = 8  # values of a constant that are strata of their own
 _LOOKED = 12  # nodes at which sampled paths are compared with a solution
 _DEVIATIONS = 8.0  # standard errors: what is measured on Gaussian and heavy-tailed constants is in the tests
 _LIKELY = 0.3  # of the root mean square of a curve's relative error: the least stated at any time
@@ -342,7 +342,7 @@ def disagreement(solved: Solution, samples: Sequence[Sample], errors: Errors, cu
 
 def _strata(constants: Mapping[str, Array], count: int) -> list[Array]:
     """Return the paths of every combination of atoms; all together where constants have many values."""
-    atoms = [values for values in constants.values() if len(np.unique(values)) <= MOST_VALUES]
+    atoms = [values for values in constants.values() if len(np.unique(values)) <= _ATOMS]
     if not atoms:
         return [np.arange(count)]
     _, labels = np.unique(np.array(atoms), axis=1, return_inverse=True)

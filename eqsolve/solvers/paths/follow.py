@@ -28,9 +28,9 @@ Operators = Mapping[tuple[int, int], Array]
 
 PATHS_PER_BATCH = 1024  # per core: larger batches leave the L2 cache
 MERGED_FACTOR = 4  # batches of several ensembles are larger: fewer calls outweigh the cache
-MOST_STEPS = 100  # of Newton's method in one block
+_STEPS = 100  # of Newton's method in one block
 _ACCEPTED = 1e-3  # relative change of the last step that is a solution at all
-SHORTER = 0.2  # factor of a step that made a residual larger
+_SHORTER = 0.2  # factor of a step that made a residual larger
 _SHORTEST = 1e-8
 
 
@@ -382,7 +382,7 @@ def _follow_on_card(
     shared = arrays.concatenate([inputs.nodes, *inputs.functions], axis=1).T
     unknowns, signals, slopes, change, failed = newton(
         backend, text, starts, put(np.array((*bound.values, 0.0))), arrays.ascontiguousarray(shared), noises, constants,
-        put(flat), base, guess, plan.count, enough, MOST_STEPS, SHORTER, _SHORTEST,
+        put(flat), base, guess, plan.count, enough, _STEPS, _SHORTER, _SHORTEST,
     )  # fmt: skip
     if failed >= 0 or not change < _ACCEPTED:
         raise _no_solution(kernels.grid.nodes, kernels.grid.blocks[failed])
@@ -505,8 +505,8 @@ def solve_block(paths: PathBatch, part: slice, base: Array, guessed: bool, settl
 
         own = (len(base), base.shape[1], paths.signals.shape[1])
         change = newton_block(
-            paths.code, *paths.arguments, history, own_part(paths.operators, part, own), part.start, settled_at, MOST_STEPS,
-            SHORTER, _SHORTEST, paths.unknowns, paths.signals, paths.slopes,
+            paths.code, *paths.arguments, history, own_part(paths.operators, part, own), part.start, settled_at, _STEPS,
+            _SHORTER, _SHORTEST, paths.unknowns, paths.signals, paths.slopes,
         )  # fmt: skip
     else:
         change = _solve_interpreted(paths, part, history[0], settled_at)
@@ -524,7 +524,7 @@ def _solve_interpreted(paths: PathBatch, part: slice, history: Array, settled_at
     settled, reach, step = unknowns, np.ones(unknowns.shape[2]), np.zeros_like(unknowns)
     before = np.full(unknowns.shape[2], np.inf)
     change = np.inf
-    for _ in range(MOST_STEPS):
+    for _ in range(_STEPS):
         signals, slopes = evaluate(plan, inputs, part, unknowns)
         residual = unknowns - history
         for (unknown, signal), matrix in own.items():
@@ -534,7 +534,7 @@ def _solve_interpreted(paths: PathBatch, part: slice, history: Array, settled_at
             break
         worse = ~(norm <= np.maximum(before, 1e-9))
         if worse.any():  # the step was too long for these paths
-            reach = np.where(worse, SHORTER * reach, reach)
+            reach = np.where(worse, _SHORTER * reach, reach)
             if float(reach.min()) < _SHORTEST:
                 break
             unknowns = np.where(worse, settled - reach * step, unknowns)

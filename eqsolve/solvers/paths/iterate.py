@@ -21,8 +21,6 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Kernels
 from eqsolve.numerics.secants import Secants, solve_krylov
 from eqsolve.solvers.paths.checkpointing import as_checkpoint_step
-from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
-from eqsolve.solvers.paths.follow import SHORTER
 from eqsolve.solvers.paths.means import Averages, react
 from eqsolve.solvers.paths.modes import Group
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Shapes, collect, guess, sweep
@@ -43,23 +41,26 @@ class IterationControls:
     # sweeps that may fail to reduce the residual by ``fall`` before mean responses are given up,
     # and sampled paths altogether
     stalled: int = 8
-    fall: float = PathsControls.stuck
+    fall: float = 0.7
     depth: int = 5  # of past steps with mean responses
+    plain_depth: int = 20  # and without
     krylov: int = 25  # most steps of the Krylov method
     accuracy: float = 0.1  # residual that it may leave: a sweep follows anyway
     # relative change of the means for differences of kernels: linear to the accuracy of the Krylov
     # method, and above rounding where long responses amplify it
     difference: float = 1e-3
     leaves: float = 0.2  # least share of a residual that a sweep is taken to leave
-    back: float = SHORTER  # part of a step that is taken again when a sweep fails after it
+    back: float = 0.2  # part of a step that is taken again when a sweep fails after it
 
 
 DEFAULT_ITERATION = IterationControls()
+_TOGETHER = 12  # sweeps over a window that several panels were added to, before fewer are tried
+_ALONE = 25  # sweeps over a window with one more panel
 
 
 @dataclass(frozen=True, eq=False)
 class PathSolution:
-    """Converged means on a grid, with the kernels they give and the paths behind them.
+    """Converged means on a grid, with the kernels they give, the paths behind them, and how the map reacts.
 
     ``residual`` is what the iteration would still change, relative to the largest value of a mean;
     ``trusting`` whether mean responses helped to the end, ``stalled`` whether nothing did.
@@ -69,6 +70,7 @@ class PathSolution:
     means: Means
     kernels: Kernels
     averages: tuple[Averages, ...]
+    secants: Secants
     residual: float
     trusting: bool = True
     stalled: bool = False
@@ -205,7 +207,7 @@ def iterate(
             raise SolverError("the iteration over the means does not stay finite")
         if secants is None:
             reacting = trusting and any(item.reacts for item in swept)
-            secants = Secants(controls.depth) if reacting else Secants()
+            secants = Secants(controls.depth if reacting else controls.plain_depth)
         again = [entry for entry in again if entry < residual] if count == 1 else again
         anew = count > 1 and bool(again) and residual < again[0]
         if anew:
@@ -215,7 +217,7 @@ def iterate(
         best = min(best, residual)
         if stalled >= controls.stalled and moved is None:
             logger.info("mean responses do not reduce the residual (%.2g): left out", residual)
-            trusting, secants = False, Secants()
+            trusting, secants = False, Secants(controls.plain_depth)
         image = after
         if trusting:
             image = before + improve(engine, means, after - before, swept, weights, controls)
@@ -242,12 +244,9 @@ def iterate(
                         remains, controls.most, tolerance)  # fmt: skip
     assert secants is not None
     secants.interrupt()
-    return PathSolution(grid, means, engine.kernels(grid, means), swept, remains, trusting, stalled >= controls.stalled)
-
-
-def sweep_once(engine: Engine, grid: OperatorGrid, means: Means, design: Design) -> PathSolution:
-    """Return means on a grid as a rough solution, with the paths that they drive."""
-    return PathSolution(grid, means, engine.kernels(grid, means), sweep(engine, grid, means, design), 1.0)
+    return PathSolution(
+        grid, means, engine.kernels(grid, means), swept, secants, remains, trusting, stalled >= controls.stalled
+    )
 
 
 def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1e-2) -> PathSolution:
@@ -262,8 +261,9 @@ def start(engine: Engine, grid: OperatorGrid, level: Level, tolerance: float = 1
         window, alone = grid.head(blocks), blocks - done <= 1
         means = guess(engine, window, level) if solved is None else extend(solved.means, engine.responses, solved.grid, window)
         try:
-            most = EnsembleControls.sweeps // (1 if alone else 2)  # several panels are tried less long than one
-            found = iterate(engine, window, means, Design(level), tolerance, IterationControls(most=most))
+            found = iterate(
+                engine, window, means, Design(level), tolerance, IterationControls(most=_ALONE if alone else _TOGETHER)
+            )
             if found.residual > 10 * tolerance:
                 raise SolverError("the iteration over the means does not settle")
         except SolverError:

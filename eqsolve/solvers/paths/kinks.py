@@ -128,7 +128,8 @@ class _Kinks:
             if number:  # two sets may agree by chance: part of the change before the last counts too
                 last, before = self._largest(sets[-2:-1], made), self._largest(sets[-3:-1], sets[-2])
                 spread = {
-                    name: np.maximum(2.0 * value, control.contraction_if_alike * before[name]) for name, value in last.items()
+                    name: np.maximum(2.0 * value, control.carried_share_if_alike * before[name])
+                    for name, value in last.items()
                 }
                 yield made, spread, f"{total} paths along lines"
 

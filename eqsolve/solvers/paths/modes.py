@@ -16,10 +16,10 @@ from eqsolve.numerics.backend import CPU, Backend, like_array
 from eqsolve.numerics.laws import Atoms, Part, parts_of, place_on
 from eqsolve.numerics.operators import average_cusps
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.solvers.paths.controls import PathsControls
 
 _STRONG = 0.1  # modes stronger than this are sampled as they are, of weaker ones what is linear is known
 _MANY = 3  # Gaussian constants that act together, beside noises: no direction leads, and a sample is the better grid
+_FEWEST = 64  # paths that bend, for every value of the constants that are no modes
 _ROUNDING = 1e-13  # of a covariance, relative to the variances
 _CUBIC = 3  # degree to which the simplest design of points is exact
 
@@ -173,8 +173,7 @@ def choose(
     order = np.argsort(-flat, kind="stable")
     if layout is None or layout.kind not in ("sample", "single", "draws"):
         ruled = [law for name, law in mine.items() if name not in among and law.has_density and not gaussian.is_gaussian(law)]
-        # no sparse grid is exact
-        sampled = (plan.kinked and not ruled) or len(among) >= _MANY or (level.accuracy == 0 and len(flat) > 0)
+        sampled = (plan.kinked and not ruled) or len(among) >= _MANY
         layout = layout or (gaussian.PointLayout("sample") if sampled else gaussian.lay_out(list(flat[order]), level))
         layout = gaussian.PointLayout("cubic") if simple else layout
     rest = dict(mine)
@@ -216,7 +215,7 @@ def _along_leading_directions(points: gaussian.Points, modes: Array, forms: Arra
 def _spread(level: gaussian.Level, laws: Mapping[str, Any]) -> gaussian.Level:
     """Return a level of ``most`` paths in all, shared by the values of the constants."""
     values = math.prod(len(law.rule(level.constants)[0]) for law in laws.values() if not gaussian.is_gaussian(law))
-    return replace(level, most=max(PathsControls.probe // 8, round(level.most / values)))
+    return replace(level, most=max(_FEWEST, round(level.most / values)))
 
 
 def constants_among_modes(plan: EnsembleProgram, laws: Mapping[str, Any], *, simple: bool) -> dict[str, tuple[Part, ...]]:

@@ -23,6 +23,8 @@ from eqsolve.solvers.paths.error_control import Curves, Errors
 from eqsolve.solvers.paths.modes import Choice
 from eqsolve.solvers.paths.sweep import Engine, Kept
 
+_EVEN = 4  # fine steps that make one of the coarsest
+
 
 def steps_in_time(begin: float, options: Options, count: float, control: NestedStepControls) -> OperatorGrid:
     """Return a grid of about ``count`` steps, with a node at every time asked for, and one on both sides of every break.
@@ -36,7 +38,7 @@ def steps_in_time(begin: float, options: Options, count: float, control: NestedS
     places = np.log1p((ratio - 1) * (np.array(edges) - begin) / span)
     parts = []
     for k, (low, high) in enumerate(itertools.pairwise(places)):
-        inside = control.nested * max(1, math.ceil((high - low) / last * count / control.nested - 1e-9))
+        inside = _EVEN * max(1, math.ceil((high - low) / last * count / _EVEN - 1e-9))
         times = begin + span * np.expm1(np.linspace(low, high, inside + 1)[:-1]) / (ratio - 1)
         times[0] = edges[k]
         parts.append(times)

@@ -24,7 +24,7 @@ from eqsolve.numerics.gaussian import Level, PointLayout, Points, make_points
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.relations import Definition, Integral, Kernels, Leaf, Pointwise
 from eqsolve.numerics.secants import Secants
-from eqsolve.solvers.paths.controls import EnsembleControls, PathsControls
+from eqsolve.solvers.paths.controls import PathsControls
 from eqsolve.solvers.paths.follow import (
     PathBatch,
     Paths,
@@ -40,6 +40,7 @@ from eqsolve.solvers.paths.sweep import Engine, Means, guess
 from eqsolve.solvers.paths.transfer import extend
 
 _PATHS = PathsControls.probe  # of an ensemble: its noise is Gaussian up to 1/paths
+_EVALUATIONS = 30  # on one panel
 _SETTLED, _USABLE = 3e-3, 0.3  # relative change that ends them, and that is still a guess
 _PROVED = 1e-6  # of the variances: how well sections give the covariance
 
@@ -198,7 +199,7 @@ class _March:
         """Iterate noises, mean responses and means of one time on a block."""
         secants, best, residual = Secants(8), math.inf, math.inf
         vector = self._read(part)
-        for count in range(EnsembleControls.sweeps):
+        for count in range(_EVALUATIONS):
             for piece, values in self._split(vector, part):
                 piece[...] = values.reshape(piece.shape)
             self._evaluate(window, part, first=count == 0)

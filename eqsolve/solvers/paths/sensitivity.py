@@ -24,14 +24,14 @@ from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.results.result import Result
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import PathsControls
-from eqsolve.solvers.paths.ensembles import points_on
+from eqsolve.solvers.paths.ensembles import carried
 from eqsolve.solvers.paths.error_control import ErrorControl, Errors
 from eqsolve.solvers.paths.iterate import Correction, IterationControls, PathSolution, iterate
 from eqsolve.solvers.paths.point_refinement import PointRefinement
 from eqsolve.solvers.paths.sweep import Design, Engine, Kept, Means, Work, collect, sweep
 from eqsolve.solvers.paths.transfer import transfer
 
-_NO_GUESS = np.empty((0, 0, 0))  # of unknowns: the paths of a solution lack their derivatives
+_NOT_KEPT = np.empty((0, 0, 0))  # in place of a guess of unknowns: paths of the solution are not those of its derivatives
 
 
 def add_derivatives(
@@ -67,7 +67,7 @@ class _SensitivitySolve:
 
     @functools.cached_property
     def judge(self) -> ErrorControl:
-        return ErrorControl(self.engine_of_derivatives(self.base), self.options)
+        return ErrorControl(self.beside(self.base), self.options)
 
     def run(self) -> tuple[PathSolution, Errors]:
         """Return the solution with its derivatives, and the errors of everything."""
@@ -78,8 +78,7 @@ class _SensitivitySolve:
         by_panels = by_points = judge.zero_errors(found)
         if self.options.step is None:
             by_panels = self.panel_errors(found)
-        # no correction is too large for equations that are linear
-        points = PointRefinement(engine, judge, replace(self.control, large=math.inf), self.tolerance)
+        points = PointRefinement(engine, judge, self.control, self.tolerance)
         if ways := points.ways(found):
             chosen = [base.averages[place].choice for place in self.places]
             layouts = tuple(item.layout if item.layout.kind in ("sample", "single") else None for item in chosen)
@@ -100,7 +99,7 @@ class _SensitivitySolve:
             made.append(place)
         return made
 
-    def engine_of_derivatives(self, base: PathSolution) -> Engine:
+    def beside(self, base: PathSolution) -> Engine:
         """Return the engine of the derivatives alone: the means and the kernels of the solution are known to it."""
         plan = self.engine.program
         ensembles = tuple(
@@ -110,7 +109,7 @@ class _SensitivitySolve:
 
     def iterate(self, engine: Engine, base: PathSolution, means: Means) -> PathSolution:
         """Solve the linearised equations of the means with the points of a solution."""
-        kept = tuple(Kept(base.averages[place].choice, _NO_GUESS) for place in self.places)
+        kept = tuple(Kept(base.averages[place].choice, _NOT_KEPT) for place in self.places)
         controls = IterationControls(choose=(), far=math.inf)  # the map is affine
         return iterate(engine, base.grid, means, Design(kept[0].choice.level), self.tolerance, controls, kept=kept)
 
@@ -129,9 +128,9 @@ class _SensitivitySolve:
         means = transfer(base.means, own.responses, base.grid, grid)
         there = iterate(
             own, grid, means, design, control.rough * self.options.rtol, replace(base.controls, choose=()),
-            Correction(points_on(own, base, grid), left),
+            Correction(carried(own, base, grid), left),
         )  # fmt: skip
-        engine = self.engine_of_derivatives(there)
+        engine = self.beside(there)
         return self.judge.panel_errors(
             found, self.iterate(engine, there, transfer(found.means, engine.responses, base.grid, grid))
         )

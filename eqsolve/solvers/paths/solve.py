@@ -13,6 +13,7 @@ paths × nodes³ / 3; memory: paths × nodes.
 """
 
 import contextlib
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -24,34 +25,39 @@ from eqsolve.compile.forms import DISCRETE, STOCHASTIC, Form
 from eqsolve.compile.lowering import at
 from eqsolve.compile.plan import Plan, Values
 from eqsolve.errors import BudgetSpentError, MemoryLimitError, SolverError, logger
-from eqsolve.numerics.gaussian import Level, make_level, refine_level
+from eqsolve.numerics.arrays import Array
+from eqsolve.numerics.gaussian import Level, make_level
+from eqsolve.numerics.grids import PanelGrid
+from eqsolve.numerics.operators import OperatorGrid
+from eqsolve.numerics.secants import Secants
 from eqsolve.results.result import Result
 from eqsolve.solvers.contract import Solver, why_not_driven
 from eqsolve.solvers.options import Options
 from eqsolve.solvers.paths.controls import EnsembleControls, NestedStepControls, PathsControls
 from eqsolve.solvers.paths.ensembles import ByGrid, Ensembles
-from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, margin_of, package
+from eqsolve.solvers.paths.error_control import Curves, ErrorControl, Errors, disagreement, package
 from eqsolve.solvers.paths.follow import LostPathError
-from eqsolve.solvers.paths.iterate import PathSolution, iterate, start, sweep_once
+from eqsolve.solvers.paths.iterate import IterationControls, PathSolution, iterate, start
 from eqsolve.solvers.paths.kinks import average_kinks
-from eqsolve.solvers.paths.large_ensembles import LargeEnsembles
 from eqsolve.solvers.paths.nested_steps import extrapolate_steps, on_fine_steps, step_errors, steps_in_time
-from eqsolve.solvers.paths.panel_refinement import PanelRefinement
 from eqsolve.solvers.paths.point_refinement import PointRefinement, RefinedSolution, is_clear, is_far
+from eqsolve.solvers.paths.self_consistent import self_consistent_start
 from eqsolve.solvers.paths.sensitivity import add_derivatives
-from eqsolve.solvers.paths.starts import Starts
 from eqsolve.solvers.paths.sweep import (
     Design,
     Engine,
     Sample,
+    Shapes,
     Work,
     collect,
     count_paths,
+    count_values,
+    rate,
     sample,
     sweep,
     variation,
 )
-from eqsolve.solvers.paths.transfer import transfer
+from eqsolve.solvers.paths.transfer import move_shapes, transfer
 from eqsolve.solvers.paths.warm_start import WARM_ITERATION, WarmStart, guess_from_warm_start, make_warm_start
 from eqsolve.solvers.threads import one_each
 from eqsolve.solvers.tolerance import stop_early
@@ -59,6 +65,9 @@ from eqsolve.solvers.tolerance import stop_early
 # Shares of the work, between those of four solves of three models, which differ widely: points take
 # 0.2 to 0.8 of it.
 _SHARES = {"start": (0.0, 0.06), "time grid": (0.06, 0.3), "paths": (0.3, 0.85), "averages": (0.85, 1.0)}
+_ALL = 1e-12  # accuracy of a sparse grid that has too many points wherever anything is not linear: a sample takes its place
+_DENSER = 2.0  # nodes of the panels that are settled on, relative to those of the start: 1.5 to 3 in `benchmarks/corners.py`
+_GUARD = 7_919  # apart from the seeds of the solve
 
 
 class StochasticSolver(Solver):
@@ -119,7 +128,7 @@ class StochasticSolver(Solver):
                         error.partial = whole.so_far("stopped", str(error))
                     raise
                 end = options.t_max
-                raise stop_early(error, begin, end, lambda t: until(t).starts.window(), lambda t: until(t).run()) from None
+                raise stop_early(error, begin, end, lambda t: until(t).begin_window(), lambda t: until(t).run()) from None
 
 
 class _StochasticSolve:
@@ -136,9 +145,7 @@ class _StochasticSolve:
             if item.cusp and (nonlinear or not item.integrated)
         ]
         self.judge = ErrorControl(engine, options, cusps=min(orders, default=None))
-        order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
-        self.starts = Starts(engine, self.judge, options, control, begin, order)
-        self.panels = PanelRefinement(engine, self.judge, options, control, self.starts, self._keep)
+        self.order = options.order or (5 if options.rtol > 3e-4 else 7 if options.rtol > 3e-5 else 8)
         self.tolerance, self.rough = control.stop * options.rtol, control.rough * options.rtol
         self.stage = "start"
         self.mover = PointRefinement(engine, self.judge, control, self.tolerance)
@@ -156,7 +163,7 @@ class _StochasticSolve:
     def run(self) -> Result:
         """Solve; an interruption returns what there is, with the error it has."""
         try:
-            return self._solve_system()
+            return self._run()
         except (KeyboardInterrupt, MemoryError, BudgetSpentError) as reason:
             if self.best is None:
                 raise
@@ -171,23 +178,37 @@ class _StochasticSolve:
         solved, errors, stage = self.best
         return self._package(solved, errors).with_status(what, f"{why} {stage}; the errors are those of what was done by then")
 
-    def _solve_system(self) -> Result:
+    def begin_window(self) -> PathSolution:
+        """Return a rough solution over the whole time."""
+        options, rough = self.options, self._level(1e-2)
+        if options.step is not None:
+            grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
+        else:
+            grid = OperatorGrid.from_panels(self._first_panels())
+        return self._start(grid, rough)
+
+    def _level(self, accuracy: float) -> Level:
+        """Return the points for an accuracy; for paths with kinks a small sample."""
+        level = make_level(accuracy, self.options.seed)
+        return replace(level, most=self.control.probe) if self._kinked else level
+
+    def _run(self) -> Result:
         """Solve: in steps with white noise, else on panels that are refined with few points first.
 
         A sample replaces a sparse grid that needs more points, has no solution, or is shown to err.
         """
         options = self.options
         if self.engine.program.whites or (self.jumps and options.step is None):
-            return self._solve_with_white_noise()
-        wanted = self.starts.level(min(1e-2, 10 * options.rtol))
-        few = self.starts.level(max(1e-3, wanted.accuracy))  # panels are settled with few points
+            return self._run_white_noise()
+        wanted = self._level(min(1e-2, 10 * options.rtol))
+        few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         begun = self._from_warm_start(few)
         if begun is None:
-            begun_window = self.starts.window()
-            window = self.starts.coarsened(begun_window)
+            begun_window = self.begin_window()
+            window = self._coarsened(begun_window)
             if self._needs_sample(window):
                 try:
-                    return self._solve_by_ensembles(window)
+                    return self._run_sampled(window)
                 except SolverError as reason:
                     if not self._kinked:
                         raise
@@ -196,13 +217,13 @@ class _StochasticSolve:
             if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
                 found = self._solve_sparse(begun_window, few)
             if found is None:
-                return self._solve_by_ensembles(self.starts.march(self.starts.more_slowly(window.grid)))
+                return self._run_sampled(self._start_sampled(self._slower(window.grid), self._level(1e-2)))
             solved, by_panels, level = found
             wanted = wanted if level == few else level
         else:
             (solved, by_panels), level = begun, few
             if isinstance(near := self.options.warm_start, WarmStart) and near.sampled:
-                return self._solve_by_ensembles(solved)
+                return self._run_sampled(solved)
         self.stage = "paths"
         if wanted != level:
             design = Design(wanted, None, variation(solved.averages))
@@ -223,8 +244,8 @@ class _StochasticSolve:
                 missed = self.judge.worst(curves, self.judge.total(final, by_panels, by_points)) > 1.0
                 if missed and self.ensembles.suffices(excess, final.grid.size):
                     with contextlib.suppress(SolverError):
-                        return self._solve_by_ensembles(final)
-        self.near = self._warm_start(final)
+                        return self._run_sampled(final)
+        self.near = self._warm_start(final, by_panels)
         return self._average_kinks(final, by_panels, by_points)
 
     def _beyond(self, final: PathSolution, errors: Errors) -> Errors:
@@ -248,7 +269,7 @@ class _StochasticSolve:
         sampled = self.ensembles.control
         power = 1.0 / sampled.rate
         more = max(1.0, (1e-3 / self.options.rtol) ** power)
-        if (count := count_paths(self.engine, window.kernels, design)) > 2 * sampled.small * more:
+        if (count := count_paths(self.engine, window.kernels, design)) > self.control.sampled_from * more:
             return True
         grid, means = window.grid, window.means
         levels = [replace(design.level, rotation_seed=seed) for seed in (0, 1)]
@@ -267,18 +288,19 @@ class _StochasticSolve:
         sampling_costs_less = small * max(1.0, chance) ** power < count * max(1.0, alone) ** power
         grids_disagree = alone > control.large * (1.0 if sampling_costs_less else max(1.0, 1e-3 / self.options.rtol))
         sample_disagrees = apart > max(control.large, 3.0 * chance)
-        # many weak modes may do together what none of them does: the grids agree then, and err
-        hidden = apart > max(2 * control.negligible, margin_of(2) * chance)  # of two ensembles, by chance once in seven
+        # many weak modes may do together what none of them does: the grids agree then, and err. Of
+        # two ensembles one ratio in eight exceeds five by chance
+        hidden = apart > max(2 * control.negligible, 0.5 * control.large * chance)
         self.hidden = min(apart, control.negligible)
         errs = grids_disagree or sample_disagrees or hidden
-        return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, self.control.ratio**2 * window.grid.size))
+        return errs and (chance < 3.0 * alone or self.ensembles.suffices(chance, _DENSER * window.grid.size))
 
-    def _solve_by_ensembles(self, window: PathSolution) -> Result:
+    def _run_sampled(self, window: PathSolution) -> Result:
         """Solve by sampled paths, from a rough solution on."""
         self._keep(window, None, "after the start")
         self.stage = "time grid"
         ensembles = self.ensembles
-        small = self._small_ensemble(window)
+        small = self._begin_sampled(window)
         self._keep(small, None, f"with {small.paths} paths")
         levels: tuple[PathSolution, ...] = (small,)
         by_panels: ByGrid = lambda levels: self.judge.zero_errors(levels[0])  # noqa: E731
@@ -286,19 +308,19 @@ class _StochasticSolve:
             levels, by_panels = ensembles.settle_panels(small)
         self._keep(levels[0], None, f"with {levels[0].grid.size} nodes")
         self.stage = "paths"
-        final, errors, by_points = self._refine_ensembles(levels, by_panels)
+        final, errors, by_points = self._refine_sampled(levels, by_panels)
         self._keep(final, _sum(by_points, errors), "with large ensembles")
-        self.near = None if self._kinked else self._warm_start(final)
+        self.near = None if self._kinked else self._warm_start(final, errors)
         return self._average_kinks(final, errors, by_points)
 
-    def _refine_ensembles(self, small: Sequence[PathSolution], by_panels: ByGrid) -> tuple[PathSolution, Errors, Errors]:
+    def _refine_sampled(self, small: Sequence[PathSolution], by_panels: ByGrid) -> tuple[PathSolution, Errors, Errors]:
         """Return a small ensemble's solution moved to the average of large ones, the error of panels and that of points."""
 
         def smooth(levels: Sequence[PathSolution]) -> Errors:
             errors = by_panels(levels)
             return errors if self._kinked else self.judge.without_noise(self.judge.curves(levels[0]), errors)
 
-        levels, by_points = LargeEnsembles(self.ensembles, small, smooth).refine()
+        levels, by_points = self.ensembles.refine(small, smooth)
         return levels[0], smooth(levels), by_points
 
     def _average_kinks(self, final: PathSolution, by_panels: Errors, by_points: Errors) -> Result:
@@ -315,11 +337,11 @@ class _StochasticSolve:
         by_points = by_points | {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
-    def _small_ensemble(self, window: PathSolution) -> PathSolution:
+    def _begin_sampled(self, window: PathSolution) -> PathSolution:
         """Return the small ensemble's solution; from a march, then on denser panels, where it does not come near one."""
         best: PathSolution | None = None
-        own, slower = window.grid, self.control.growth**0.25
-        for grid in (own, self.starts.more_slowly(own), self.starts.more_slowly(own, slower), None):
+        own, slower = window.grid, math.sqrt(self.control.slower)
+        for grid in (own, self._slower(own), self._slower(own, slower), None):
             try:
                 small = self.ensembles.begin(window)
                 best = small if best is None or small.residual < best.residual else best
@@ -331,7 +353,7 @@ class _StochasticSolve:
                     raise
             if grid is not None:
                 try:
-                    window = self.starts.march(grid)
+                    window = self._start_sampled(grid, self._level(1e-2))
                 except SolverError:
                     if best is None:
                         raise
@@ -339,14 +361,14 @@ class _StochasticSolve:
         assert best is not None
         return best
 
-    def _solve_with_white_noise(self) -> Result:
+    def _run_white_noise(self) -> Result:
         """Solve with white noise: a small ensemble chooses steps, then large ones on nested steps."""
         judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
-        level = self.starts.sampled(self.starts.level(1e-2))
+        level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
         count, last = control.first, math.inf
         grid = steps_in_time(self.begin, options, count, control)
         rough = start(self.engine, grid, level)
-        for number in range(self.control.rounds):
+        for number in range(control.rounds):
             self.stage = "time grid"
             small = ensembles.begin(rough)
             middle = ensembles.on_coarser_steps(small)
@@ -358,22 +380,20 @@ class _StochasticSolve:
             self._keep_levels(final, by_steps, by_points)
             if drawn and (worst <= 1.0 or worst > last):  # may be sampling error, not that of the steps
                 self.stage = "paths"
-                by_grid: ByGrid = lambda levels: step_errors(  # noqa: E731
-                    [judge.curves(item) for item in levels], control, levels[0].grid.nodes
+                final, by_points = ensembles.refine(
+                    final, lambda levels: step_errors([judge.curves(item) for item in levels], control, levels[0].grid.nodes)
                 )
-                final, by_points = LargeEnsembles(ensembles, final, by_grid).refine()
                 by_steps, worst = self._judge_steps(final, control)
                 self._keep_levels(final, by_steps, by_points)
                 drawn = False
-            if (worst <= control.enough and not drawn) or number == self.control.rounds - 1 or options.is_short_of_time():
+            if (worst <= control.enough and not drawn) or number == control.rounds - 1 or options.is_short_of_time():
                 break
-            # chosen by an order more than the weak one, which extrapolation gains at least
-            more = (ensembles.control.safety * worst / self.control.share) ** (1 / (control.order + 1))
-            more = min(max(more, 1.2), ensembles.control.growth)
-            count, last = count * more, 2 * worst * more ** -(control.order + 1)
+            more = min(max((worst / control.aim) ** (1 / control.order), 1.2), control.growth)
+            count, last = count * more, 2 * worst * more**-control.order
             grid = steps_in_time(self.begin, options, count, control)
             means = transfer(final[0].means, self.engine.responses, final[0].grid, grid)
-            rough = sweep_once(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
+            averages = sweep(self.engine, grid, means, Design(final[0].averages[0].choice.level, final[0].layouts))
+            rough = PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
         assert self.best is not None
         return self._package(*self.best[:2])
 
@@ -396,17 +416,17 @@ class _StochasticSolve:
         None where few points have no solution, and sampled paths may.
         """
         begun, solved, design = self._first_solution(window, few)
-        if not begun.is_sampled and self.panels.stagnates(solved):
+        if not begun.is_sampled and self._stagnates(solved):
             logger.info("paths: the sparse grid gives no solution; continuing with sampled paths")
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                again = self.starts.march(self.starts.more_slowly(begun.grid))
-                found = self._first_solution(again, few)
+                found = self._first_solution(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
                 begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
+        solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.zero_errors(solved)
         if self.options.step is None:
-            solved, by_panels = self.panels.settle(solved, design)
+            solved, by_panels = self._settle_panels(solved, design)
         return solved, by_panels, design.level
 
     def _first_solution(self, begun: PathSolution, few: Level) -> tuple[PathSolution, PathSolution, Design]:
@@ -416,12 +436,17 @@ class _StochasticSolve:
         design = Design(begun.averages[0].choice.level if begun.is_sampled else few, None, variation(begun.averages))
         return begun, iterate(self.engine, begun.grid, begun.means, design, self.rough), design
 
+    @property
+    def _sampled_paths(self) -> int:
+        """How many paths there are for every value of the constants where few are sampled."""
+        return max(self.control.probe // 8, self.control.probe // count_values(self.engine))
+
     def _from_warm_start(self, few: Level) -> tuple[PathSolution, Errors] | None:
         """Return a solution from a warm start and the error of its panels; None without a usable one."""
         options, near = self.options, self.options.warm_start
         if not isinstance(near, WarmStart):
             return None
-        begun = guess_from_warm_start(near, self.engine, options, self.starts.order, self.begin, self.starts.rate)
+        begun = guess_from_warm_start(near, self.engine, options, self.order, self.begin, self._rate)
         if isinstance(begun, str):
             logger.info("the solution given to begin with is not used: %s", begun)
             return None
@@ -429,7 +454,7 @@ class _StochasticSolve:
         design = Design(few, None, begun.shapes)
         try:
             solved = iterate(self.engine, begun.grid, begun.means, design, self.rough, WARM_ITERATION)
-            if self.panels.stagnates(solved):
+            if self._stagnates(solved):
                 return None
         except SolverError as reason:
             logger.info("the solution given to begin with does not lead to this one (%s); beginning without it", reason)
@@ -440,57 +465,196 @@ class _StochasticSolve:
         self._keep(solved, None, "after the start")
         by_panels = self.judge.zero_errors(solved)
         if options.step is None:
-            by_panels = self.panels.check(solved, design)
+            by_panels = self._check_panels(solved, design)
             curves = self.judge.curves(solved)
             if self.judge.worst(curves, by_panels) > self.control.share:
-                solved, by_panels = self.panels.settle(solved, design, self.panels.ratios(curves, by_panels, solved))
+                solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
         return solved, by_panels
+
+    # --- panels
+    @functools.cached_property
+    def _rate(self) -> float:
+        """How fast paths move at the start."""
+        return rate(self.engine, self.begin, self._level(1e-2))
+
+    def _first_panels(self, growth: float | None = None) -> PanelGrid:
+        """Return geometric panels whose first length follows from how fast paths move at the start."""
+        span = self.options.t_max - self.begin
+        first = min(self.control.first / max(self._rate, 1e-12), span / 4)
+        return PanelGrid.geometric(self.begin, self.options.t_max, first, growth or self.control.growth, self.order,
+                                   self.options.breaks)  # fmt: skip
+
+    def _slower(self, grid: OperatorGrid, growth: float | None = None) -> OperatorGrid:
+        """Return first panels that grow more slowly, where a grid has panels."""
+        return grid if grid.panels is None else OperatorGrid.from_panels(self._first_panels(growth or self.control.slower))
+
+    def _start(self, grid: OperatorGrid, rough: Level) -> PathSolution:
+        try:
+            return start(self.engine, grid, rough)
+        except SolverError:
+            logger.info("paths: the sparse grid gives no start; continuing with sampled paths")
+            return self._start_sampled(self._slower(grid), rough)
+
+    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> PathSolution:
+        """Return a start by a self-consistent ensemble, else by samples on a growing window."""
+        level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
+        try:
+            means = self_consistent_start(self.engine, grid, rough, self.options.seed)
+            averages = sweep(self.engine, grid, means, Design(level))
+        except SolverError as reason:
+            logger.info("paths: the start by a self-consistent ensemble failed (%s)", reason)
+            return start(self.engine, grid, level)
+        logger.info("time grid: a start on %d nodes by a self-consistent ensemble", grid.size)
+        return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+
+    def _coarsened(self, begun: PathSolution) -> PathSolution:
+        """Return a rough solution on longer panels where its functions of time are quiet: half as long as these allow."""
+        if begun.grid.panels is None:
+            return begun
+        wanted = 2.0 * self.judge.resolution(self.judge.curves(begun), begun.grid.panels)
+        if (wanted >= 1.0).all():
+            return begun
+        grid = OperatorGrid.from_panels(begun.grid.panels.denser(np.clip(wanted, self.control.quiet, 1.0)))
+        level = begun.averages[0].choice.level
+        for again in (False, True):
+            with contextlib.suppress(SolverError):
+                if again:
+                    means = self_consistent_start(self.engine, grid, level, self.options.seed)
+                else:
+                    means = transfer(begun.means, self.engine.responses, begun.grid, grid)
+                averages = sweep(self.engine, grid, means, Design(level))
+                logger.info("time grid: coarsened to %d nodes by the Legendre tails on %d", grid.size, begun.grid.size)
+                return PathSolution(grid, means, self.engine.kernels(grid, means), averages, Secants(), 1.0)
+        return begun
+
+    def _settle_panels(self, base: PathSolution, design: Design, ratios: Array | None = None) -> tuple[PathSolution, Errors]:
+        """Return the solution with few points on panels that are dense enough, and the error of the panels."""
+        assert base.grid.panels is not None
+        ratios = np.full(base.grid.panels.panels, self.control.ratio) if ratios is None else ratios
+        checked, errors = math.inf, Errors()
+        for _ in range(self.control.rounds):
+            assert base.grid.panels is not None
+            dense, shapes = self._move(base, design, base.grid.panels.denser(ratios, keep=True))
+            design = replace(design, shapes=shapes)
+            errors = self.judge.keep_errors(self.judge.panel_differences(base, dense, ratios), errors, base, dense)
+            curves = self.judge.curves(dense)
+            worst = self.judge.worst(curves, errors)
+            logger.info("time grid: %d nodes; compared with a coarser grid its error is %.2g times the tolerance",
+                        dense.grid.size, worst)  # fmt: skip
+            self._keep(dense, None, f"with {dense.grid.size} nodes")
+            if self._stagnates(dense):
+                break
+            if worst <= self.control.share:
+                coarser, errors = errors, self._check_panels(dense, design)
+                errors = self.judge.keep_errors(errors, coarser, dense, dense)  # in both orders they err alike
+                worst = self.judge.worst(curves, errors)
+                if worst <= self.control.share or worst > self.control.stuck * checked:
+                    break  # what denser panels leave is of the points, whose modes are others on every grid
+                checked = worst
+            if self.options.is_short_of_time():
+                break
+            base, ratios = dense, self._ratios(curves, errors, dense)
+        return dense, errors
+
+    def _stagnates(self, solved: PathSolution) -> bool:
+        """Whether the iteration leaves so much that neither panels nor points are worth refining."""
+        if solved.residual <= self.control.settled * self.options.rtol:
+            return False
+        logger.info(
+            "the iteration stagnates at a residual of %.2g: a finer grid or more paths would not help", solved.residual
+        )
+        return True
+
+    def _check_panels(self, solved: PathSolution, design: Design) -> Errors:
+        """Return the error of panels by the difference to those of the next order that is allowed."""
+        old = solved.grid.panels
+        assert old is not None
+        panels = old.of_another_order(self.control.highest, self.control.check_ratio)
+        other, _ = self._move(solved, design, panels, replace(solved.controls, choose=(), most=WARM_ITERATION.most))
+        errors = self.judge.panel_errors(solved, other)
+        worst = self.judge.worst(self.judge.curves(solved), errors)
+        logger.info("time grid: %d nodes; compared with an independent grid of %d nodes its error is %.2g times the tolerance",
+                    solved.grid.size, other.grid.size, worst)  # fmt: skip
+        return errors
+
+    def _ratios(self, curves: Curves, errors: Errors, solved: PathSolution, bounds: tuple[float, float] = (1.1, 2.0)) -> Array:
+        """Return how much denser each panel and its neighbours should be."""
+        wanted = self.judge.ratios(curves, errors, solved.grid, 0.3 * self.control.share)
+        wanted = np.maximum(wanted, np.maximum(np.append(wanted[1:], 0), np.append(0, wanted[:-1])))
+        return np.clip(wanted, *bounds)
+
+    def _move(
+        self, solved: PathSolution, design: Design, panels: PanelGrid, controls: IterationControls | None = None
+    ) -> tuple[PathSolution, Shapes | None]:
+        """Return the solution on other panels, with the same points, and what is known about responses there."""
+        engine, grid = self.engine, OperatorGrid.from_panels(panels)
+        means = transfer(solved.means, engine.responses, solved.grid, grid)
+        shapes = move_shapes(design.shapes, engine.noises, solved.grid, grid)
+        found = []
+        with contextlib.suppress(SolverError):
+            made = iterate(
+                engine, grid, means, Design(design.level, solved.layouts, shapes), self.rough, controls or solved.controls
+            )
+            if made.residual <= solved.residual or not self._stagnates(made):
+                return made, shapes
+            found.append((made, shapes))
+        try:  # from the start again, on these panels
+            begin = self._start_sampled if solved.is_sampled else self._start
+            begun = begin(grid, self._level(1e-2))
+            learnt = variation(begun.averages)
+            again = Design(design.level, solved.layouts, learnt)
+            found.append((iterate(engine, begun.grid, begun.means, again, self.rough), learnt))
+        except SolverError:
+            if not found:
+                raise
+        return min(found, key=lambda pair: pair[0].residual)
 
     # --- points
     def _settle_points(self, solved: PathSolution, by_panels: Errors, level: Level) -> tuple[PathSolution, Errors, Errors]:
         """Move a solution from one set of points to the next, finer one until it stays where it is.
 
         Returned are the solution, the error of its panels, and that of its points. When it does not
-        stay, it is iterated again with more of its own points.
+        stay, every way to have more points is probed, and it is iterated again with more in those
+        that matter.
         """
         judge, control = self.judge, self.control
         ways = self.mover.ways(solved)
         if not ways:  # every mean is exact
             return solved, by_panels, judge.zero_errors(solved)
-        design = Design(level, None, variation(solved.averages))
+        design, matter = Design(level, None, variation(solved.averages)), frozenset(ways)
         final, errors = solved, {name: np.abs(values) for name, values in judge.curves(solved).all.items()}
         for number in range(1, control.rounds + 1):
             try:
-                moved, by_panels = self._move_points(solved, design, frozenset(ways), by_panels)
+                moved, by_panels = self._move_points(solved, design, matter, by_panels)
                 final, errors = moved.final, moved.errors
                 curves = judge.curves(final)
                 self._keep(final, _sum(errors, by_panels), f"with {solved.paths} paths")
                 # averages of kinks, or what is hidden, err beside that
                 enough = 0.8 if self.engine.program.kinked else min(0.95, 1.0 - self.hidden)
-                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self.panels.stagnates(solved):
+                if judge.worst(curves, errors) + judge.worst(curves, by_panels) <= enough or self._stagnates(solved):
                     break
-                if number == control.rounds or ways == ["sample"] or not moved.trend:
+                if number == control.rounds or matter == {"sample"} or not moved.trend:
                     break  # of samples there are no larger ones
                 if self.options.is_short_of_time():
                     break
-                worst, level = judge.worst(curves, errors), design.level
-                for way in ways:
-                    level = refine_level(level, way, worst)
-                design = Design(level, None, variation(solved.averages))
-                begin = final if worst <= control.large else solved
+                effects = self.mover.effects(solved, design)
+                matter = frozenset(way for way in ways if effects[way] > control.negligible)
+                design = Design(self.mover.refined(design.level, effects), None, variation(solved.averages))
+                begin = final if judge.worst(curves, errors) <= control.large else solved
                 solved = iterate(self.engine, solved.grid, begin.means, design, self.tolerance, solved.controls)
-                rough = (number == 1 and worst > control.large) or judge.worst(curves, by_panels) > control.share
+                rough = number == 1 and max(effects[way] for way in ways) > control.large
+                rough |= judge.worst(curves, by_panels) > control.share
                 if self.options.step is None and rough:
-                    by_panels, curves = self.panels.check(solved, design), judge.curves(solved)
+                    by_panels, curves = self._check_panels(solved, design), judge.curves(solved)
                     if judge.worst(curves, by_panels) > control.share:
-                        solved, by_panels = self.panels.settle(solved, design, self.panels.ratios(curves, by_panels, solved))
+                        solved, by_panels = self._settle_panels(solved, design, self._ratios(curves, by_panels, solved))
                     design = replace(design, shapes=variation(solved.averages))
             except SolverError as reason:  # too many points, or far from a solution
                 logger.info("no more paths: %s", reason)
                 if not isinstance(reason, LostPathError) or solved.grid.panels is None:
                     break
                 try:  # on shorter panels
-                    solved, by_panels = self.panels.settle(solved, design, np.full(solved.grid.panels.panels, 2.0))
+                    solved, by_panels = self._settle_panels(solved, design, np.full(solved.grid.panels.panels, 2.0))
                 except SolverError:
                     break
                 design = replace(design, shapes=variation(solved.averages))
@@ -502,7 +666,7 @@ class _StochasticSolve:
         """Return a solution moved by sets of finer points, or by large ensembles of sampled paths where these do not do."""
         judge, control = self.judge, self.control
         if "sample" in ways and "constants" not in ways:
-            (final,), errors = LargeEnsembles(self.ensembles, [solved], lambda _: by_panels).refine()
+            (final,), errors = self.ensembles.refine([solved], lambda _: by_panels)
             return RefinedSolution(final, errors), by_panels
         moved = self.mover.move(solved, design, ways, by_panels)
         room = max(1.0 - judge.worst(judge.curves(moved.final), by_panels), control.share)
@@ -515,7 +679,7 @@ class _StochasticSolve:
         of_panels: ByGrid = lambda _: by_panels  # noqa: E731
         if self.options.step is None and judge.worst(judge.curves(solved), by_panels) > control.share:
             small, of_panels = self.ensembles.settle_panels(small[0])  # of few points it may not be the panels' error
-        final, panels, errors = self._refine_ensembles(small, of_panels)
+        final, panels, errors = self._refine_sampled(small, of_panels)
         sampled = RefinedSolution(final, errors)
         worst, other = (judge.worst(judge.curves(item.final), item.errors) for item in (moved, sampled))
         return (sampled, panels) if other < worst else (moved, by_panels)
@@ -552,15 +716,20 @@ class _StochasticSolve:
     def _doubt(self, solved: PathSolution, errors: Errors, curves: Curves) -> str:
         """Return how a plain Monte Carlo check contradicts a solution, or ""."""
         try:
-            drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + 1)
+            drawn = sample(self.engine, solved.kernels, solved.averages, self.control.sample, self.options.seed + _GUARD)
             return disagreement(solved, drawn, errors, curves)
         except (SolverError, MemoryError) as reason:
             logger.info("no Monte Carlo check: %s", reason)
             return ""
 
-    def _warm_start(self, final: PathSolution) -> WarmStart | None:
-        """Return a warm start for other parameters."""
-        return None if self.panels.stagnates(final) else make_warm_start(self.engine, final, self.starts.rate)
+    def _warm_start(self, final: PathSolution, by_panels: Errors) -> WarmStart | None:
+        """Return a warm start for other parameters, on as many panels as are needed here."""
+        if self._stagnates(final):
+            return None
+        ratios = None
+        if final.grid.panels is not None:
+            ratios = self._ratios(self.judge.curves(final), by_panels, final, self.control.handed)
+        return make_warm_start(self.engine, final, self._rate, ratios)
 
     def _sample(self, solved: PathSolution) -> tuple[Sample, ...]:
         """Return the paths that are kept, if they are wanted."""

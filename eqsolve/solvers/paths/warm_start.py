@@ -25,6 +25,7 @@ Where 15 sweeps do not converge, a start from the first panels is cheaper than m
 
 _PACE = 4.0  # first time scales that differ by more: the panels of one say nothing about the other
 _LEAST = 0.3  # least exponent by which time is stretched: with less the first panel is too long
+_LAST = 0.3  # of a panel: what a cut leaves of it is joined to the panel before when it is shorter
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,7 @@ class WarmStart:
     """A solution as the start of another."""
 
     grid: PanelGrid | tuple[float, ...]  # the nodes; panels, or the steps of a discrete time
+    edges: Array  # of the panels that would do for the same solution, as times since the start
     rate: float  # the inverse of the first time scale
     means: Means  # that act back, on the nodes
     shapes: Shapes | None  # how much responses vary there
@@ -54,12 +56,18 @@ class FirstGuess:
     shapes: Shapes | None
 
 
-def make_warm_start(engine: Engine, solved: PathSolution, rate: float) -> WarmStart:
-    """Return a warm start; ``rate`` is the inverse of the first time scale."""
+def make_warm_start(engine: Engine, solved: PathSolution, rate: float, ratios: Array | None) -> WarmStart:
+    """Return a warm start.
+
+    ``rate`` is the inverse of the first time scale, ``ratios`` how much denser panels should be.
+    """
     panels, means = solved.grid.panels, {name: solved.means[name] for name in solved.means if name in engine.fed}
+    edges = np.empty(0)
+    if panels is not None and ratios is not None:
+        edges = panels.denser(ratios).edges - panels.edges[0]
     names = tuple(name for name, _ in engine.program.observables)
     sampled = any(layout.kind == "single" for layout in solved.layouts)
-    return WarmStart(panels or tuple(solved.grid.nodes), rate, means, solved.shapes, names, sampled)
+    return WarmStart(panels or tuple(solved.grid.nodes), edges, rate, means, solved.shapes, names, sampled)
 
 
 def guess_from_warm_start(
@@ -86,7 +94,7 @@ def guess_from_warm_start(
     if not 1 / _PACE < rate / near.rate < _PACE:
         return f"its first time scale is {rate / near.rate:.3g} times the one here"
     old = OperatorGrid.from_panels(near.grid)
-    edges = _edges_until(near.grid.edges - near.grid.edges[0], options.t_max - begin, near.rate / rate)
+    edges = _edges_until(near.edges, options.t_max - begin, near.rate / rate)
     grid = OperatorGrid.from_panels(PanelGrid.ending_at(options.breaks, begin + edges, order))
     means = transfer(near.means, engine.responses, old, grid)
     return FirstGuess(grid, _complete(means, kinds, grid.size), move_shapes(near.shapes, engine.noises, old, grid))
@@ -104,6 +112,8 @@ def _edges_until(edges: Array, end: float, slower: float) -> Array:
     its time scale asks for.
     """
     inside = edges[edges < end * (1 - 1e-12)]
+    if len(inside) > 2 and end - inside[-1] < _LAST * (inside[-1] - inside[-2]):
+        inside = inside[:-1]
     made = np.append(inside, end)
     if len(made) > 2:
         power = math.log(end / (made[1] * slower)) / math.log(end / made[1])

@@ -18,12 +18,13 @@ from eqsolve.compile.stochastic import Covariance, EnsembleProgram, MeanProgram
 from eqsolve.errors import SolverError
 from eqsolve.numerics.arrays import ROUNDING, Array, chunk, invert
 from eqsolve.numerics.gaussian import Factor
-from eqsolve.numerics.laws import STRATA
 from eqsolve.numerics.operators import OperatorGrid
 from eqsolve.numerics.quadrature import stacked
 from eqsolve.numerics.relations import Kernels, Pointwise
-from eqsolve.solvers.paths.follow import MOST_STEPS
 from eqsolve.solvers.paths.steps.draws import StepsSample, normals_along
+
+_STEPS = 50  # of Newton's method for unknowns that stand in their own definition at the same time
+_OUTCOMES = 8  # of all that is drawn afresh at a node, at most: more are not gone through
 
 
 def is_chain(plan: EnsembleProgram) -> bool:
@@ -67,7 +68,7 @@ class Ensemble:
             (math.prod(mass for _, mass in chosen), [value for value, _ in chosen])
             for chosen in itertools.product(*sample.fresh.values())
         ]
-        if any(drive.noise in sample.fresh for drive in plan.drives) or len(self.outcomes) > STRATA:
+        if any(drive.noise in sample.fresh for drive in plan.drives) or len(self.outcomes) > _OUTCOMES:
             self.places = []
 
     @property
@@ -115,7 +116,7 @@ class Ensemble:
         unknowns = np.where(self.integrated[:, None], self.unknowns, known)
         acting = np.where(self.integrated[:, None], 0.0, weights)
         loops = bool(acting.any())
-        for _ in range(MOST_STEPS if loops else 0):
+        for _ in range(_STEPS if loops else 0):
             signals, slopes = self._signals(self._arguments(node, kernels, unknowns, noises), self.paths)
             miss = unknowns - np.where(self.integrated[:, None], self.unknowns, known + acting @ signals)
             change = np.einsum("abp,bp->ap", invert(_jacobian(acting, slopes)), miss)

@@ -251,13 +251,13 @@ class Estimate:
     rounds: tuple[tuple[int, dict[str, Array], dict[str, Array]], ...]
 
 
-Sampled = tuple[Curves, list[PathSet]]
-"""What a sample tells: its curves, some of its paths."""
+Sampled = tuple[Curves, list[list[Array | None]], list[PathSet]]
+"""What a sample tells: its curves, its modes in the order of their responses, some of its paths."""
 
 
 def draw_sample(
     plan: StochasticProgram, laws: Mapping[str, Any], drawn: Mapping[str, Any], grid: OperatorGrid,
-    share: float, paths: int, seed: tuple[int, ...], keep: bool, ordered: bool,
+    turns: Sequence[list[Array | None]], share: float, paths: int, seed: tuple[int, ...], keep: bool, ordered: bool,
 ) -> Sampled:  # fmt: skip
     """March one sample; responses are followed along a share of its paths, some are kept if asked for."""
     samples = []
@@ -265,9 +265,9 @@ def draw_sample(
         groups = [len(law.noises) for law in plan.covariances if law.noises[0] in item.noises]
         fresh = {name: law for name, law in drawn.items() if name in item.noises}
         seeds = (*seed, place)
-        samples.append(draw(item.constants, laws, groups, fresh, grid.size, paths, share, seeds, ordered))
+        samples.append(draw(item.constants, laws, groups, fresh, grid.size, paths, share, seeds, turns[place], ordered))
     marched = march(plan, grid, samples)
-    kernels = marched.kernels
+    kernels, found = marched.kernels, [turns_of(item, marched) for item in marched.ensembles]
     for ensemble in marched.ensembles:
         ensemble.tangents.clear()  # they hold it too, and would wait for the collector
     single = kernels.functions | {name: kernels.observed(item) for name, item in plan.observables}
@@ -275,7 +275,7 @@ def draw_sample(
     made = Curves(single, dict(kernels.complete()), values, {})
     if not all(np.isfinite(value).all() for value in made.all.values()):
         raise SolverError(f"the means of model `{plan.name}` stop being finite; the step may be too long")
-    return made, [_paths(item) for item in marched.ensembles if keep]
+    return made, found, [_paths(item) for item in marched.ensembles if keep]
 
 
 def _paths(item: Ensemble) -> PathSet:
@@ -294,6 +294,7 @@ class _StepsSolve:
     ) -> None:
         self.given, self.options, self.control = given, options, control
         self.plan, _, _, self.grid = given
+        self.turns: list[list[Array | None]] = [[] for _ in self.plan.ensembles]
         self.last: Sampled | None = None
         self.kept = 1  # the stride of what is reported
         # whether noise is drawn in the order of the paths; None: to be tried
@@ -327,6 +328,8 @@ class _StepsSolve:
                 self.ended = (what, said)
                 return best
             best = made
+            if self.last is not None and not number:
+                self.turns = self.last[1]
             both = [self.excesses(made.curves, errors) for errors in (self.chance(made), made.bias)]
             by_chance, by_bias = (max(item.values(), default=0.0) for item in both)
             logger.info("%d times, %d samples of %d paths: standard error %.2g tolerances, finite-sample bias %.2g",
@@ -353,7 +356,8 @@ class _StepsSolve:
         threads = min(usable_threads(options.threads, paths), max(1, int(0.5 * memory() / self._bytes(paths))))
         log = options.checkpoint
         missing = [seed for place, seed in enumerate(seeds) if log is None or not log.holds(place)]
-        asked = [(*self.given, self._share(paths), paths, seed, seed == seeds[-1], bool(self.ordered)) for seed in missing]
+        how = self.turns, self._share(paths), paths
+        asked = [(*self.given, *how, seed, seed == seeds[-1], bool(self.ordered)) for seed in missing]
         pieces = [options.cluster.piece(draw_sample, *item) for item in asked]
 
         def report(place: int) -> None:
@@ -409,7 +413,7 @@ class _StepsSolve:
 
     def package(self, estimate: Estimate, params: Mapping[str, Any]) -> Result:
         errors = {name: error + estimate.bias[name] for name, error in self.chance(estimate).items()}
-        kept = self.last[1] if self.options.paths and self.last is not None else []
+        kept = self.last[2] if self.options.paths and self.last is not None else []
         kept = [replace(item, values={n: np.asarray(v)[:, :: self.kept] for n, v in item.values.items()}) for item in kept]
         stats = {"paths": estimate.rounds[-1][0], "samples": self.control.samples}
         over, nodes = self.excesses(estimate.curves, errors), self.grid.nodes
@@ -425,3 +429,13 @@ def line_shares(paths: Sequence[int]) -> tuple[Array, Array]:
     spread = float(weights @ (places - centre) ** 2)
     slopes = weights * (places - centre) / spread if spread else np.zeros_like(weights)
     return weights - centre * slopes, slopes
+
+
+def turns_of(item: Ensemble, marched: StepsMarch) -> list[Array | None]:
+    """Return, for every group of one noise, its modes in the order in which mean responses to them fall."""
+    made: list[Array | None] = []
+    for law, factor, _ in item.groups:
+        asked = [mean.name for mean in item.plan.means if mean.kind == "response" and mean.noise == law.noises[0]]
+        felt = [marched.kernels.means[name] @ factor.rows for name in asked] if len(law.noises) == 1 else []
+        made.append(np.linalg.svd(np.vstack(felt))[2].T if felt and np.isfinite(felt).all() else None)
+    return made

@@ -36,7 +36,7 @@ def test_signals_have_their_covariance() -> None:
     """b(1 − b)e^{−|t − t'|/τ}: 20000 paths, six standard errors of a covariance of variables that are 0 or 1."""
     share, memory, size = 0.3, math.exp(-0.5 / 2), 20000
     rng = np.random.default_rng(3)
-    rows = telegraph(Chain(share, memory), 12, size, rng)
+    rows = telegraph(Chain(share, memory), 12, np.zeros(size, dtype=int), rng)
     assert set(np.unique(rows)) == {0.0, 1.0}
     assert np.abs(rows.mean(axis=1) - share).max() < 64 / size  # evened out: one path in each group of the past
     lags = np.abs(np.subtract.outer(np.arange(12), np.arange(12)))
