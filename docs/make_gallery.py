@@ -67,7 +67,7 @@ def _run(*words: str) -> None:
 
 def _skip_pdf() -> None:
     """Let this process write no PDF, which no page shows and which takes longer than the picture."""
-    from eqsolve.plotting import curves as style
+    from eqsolve.plotting import style
 
     save = style.save_figure
     style.save_figure = lambda figure, path, **how: path.suffix == ".png" and save(figure, path, **how)

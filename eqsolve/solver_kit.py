@@ -105,6 +105,10 @@ def refine(
 
     best = best_of(solutions(np.append(np.concatenate(pieces), options.t_max)), options)
     assert best is not None
+    for name, values in best.curves.items():
+        finite = np.isfinite(values).reshape(len(values), -1).all(axis=1)
+        if not finite.all():
+            raise SolverError(f"`{name}` is not finite at t = {best.grid.nodes[np.argmin(finite)]:.4g}; it may blow up before")
     failure = best.worst.failure(options, f"{best.grid.panels} steps are too few")
     return Refined(best.grid.nodes, best.curves, best.errors, failure)
 

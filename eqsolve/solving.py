@@ -266,7 +266,7 @@ def _solve(
         while isinstance(outcome := choice.solver.solve(task.plan, task.values, options), HandOver):
             declined = (*declined, choice.name)
             if outcome.solver in declined:
-                raise AssertionError(f"solvers hand over in a circle: {', '.join(declined)}, {outcome.solver}")
+                raise SolverError(f"solvers hand over in a circle: {', '.join(declined)}, {outcome.solver}")
             by = choice.name
             choice = choose_solver(plan, wanted, outcome.solver or None, outcome.reason, declined)
             logger.info("%s: %s; solver %s hands over to %s", plan.name, outcome.reason, by, choice.name)

@@ -12,7 +12,7 @@ from eqsolve.numerics.arrays import EPSILON, Array
 
 
 class Secants:
-    """Combines the last few iterates so that their residuals cancel (Walker & Ni, SIAM J. Numer. Anal. 49, 2011).
+    """Combines the last few iterates so that their residuals cancel (Walker & Ni, SIAM J. Numer. Anal. 49, 1715 (2011)).
 
     The pairs (change of the image, change of the residual) approximate the map's Jacobian. They are
     kept for a map that differs little, the same system with more points or on another grid.

@@ -100,9 +100,10 @@ class Solver(ABC):
     def fit(self, facts: Facts, wanted: Wanted) -> float:
         """Return how well this solver suits a model: of those without objection the engine takes the largest.
 
-        With 0, the default, it runs only when it is asked for, or handed over to. Collocation of
-        two times, which solves every closed system, has 10; a specialised method has more. Those
-        of this package stand in ``eqsolve.solvers.registry``.
+        With 0, the default, it runs only when it is asked for, or handed over to. Of the solvers of
+        this package `two_time`, which solves every closed system, has 10, `operators` 20, `ode` 30
+        (45 for families), `convolution` 40, `stochastic` 50, `steps` 55 and `gaussian` 60; they
+        stand in ``eqsolve.solvers.registry``, so that asking imports no solver.
         """
         return 0.0
 

@@ -321,7 +321,7 @@ def best_of(solutions: Iterable[Compared], options: Options, enough: float = 1.0
         if solution.stop is not None:
             return solution
         excess = solution.worst.excess
-        stalled = stalled + 1 if best is not None and excess > 0.7 * best.worst.excess else 0
+        stalled = stalled + 1 if best is not None and excess >= 0.7 * best.worst.excess else 0
         best = solution if best is None or excess < best.worst.excess else best
         if best.worst.excess <= max(enough, 10 * best.least) or stalled == 2 or options.is_short_of_time():
             break

@@ -10,7 +10,7 @@ import pytest
 import xarray as xr
 
 from eqsolve.figures.make import Analysis, content_key, list_analyses, made_before, make
-from eqsolve.plotting import curves as style
+from eqsolve.plotting import style
 
 ROOT = Path(__file__).resolve().parents[2] / "analyses"
 GALLERY = ROOT.parent / "docs" / "_gallery"  # made with the pages, by the same settings

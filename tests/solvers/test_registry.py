@@ -11,9 +11,10 @@ from sympy import Heaviside
 import eqsolve
 import eqsolve.explaining
 from eqsolve import Eq, System, function, param, solver_kit, times
-from eqsolve.errors import UsageError
+from eqsolve.errors import SolverError, UsageError
 from eqsolve.solver_kit import ODE, HandOver, Solver, bind_system, dynamics_result, make_paths, refine
 from eqsolve.solvers import registry
+from eqsolve.solvers.options import Options
 
 t = times("t")
 y = function("y")
@@ -147,3 +148,16 @@ def test_the_choice_names_no_solver():
 
 def test_everything_in_the_kit_is_there():
     assert all(hasattr(solver_kit, name) for name in solver_kit.__all__)
+
+
+def test_refine_says_where_a_solution_is_not_finite():
+    """y = 1/(1 - t) has no values beyond t = 1: no number of steps gives them."""
+    solved = []
+
+    def solve(nodes):
+        solved.append(len(nodes))
+        return {"y": np.where(nodes < 1, 1 / (1 - nodes + (nodes == 1)), np.nan)}
+
+    with pytest.raises(SolverError, match=r"`y` is not finite at t = 1"):
+        refine(solve, 0.0, Options.make(t_max=2))
+    assert len(solved) <= 5

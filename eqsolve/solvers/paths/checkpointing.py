@@ -39,9 +39,9 @@ def as_checkpoint_step(*more: type) -> Callable[[Step], Step]:
             def compute() -> Any:
                 return step(engine, *args, **named), work.sweeps
 
-            if work.words is None:
-                work.words = tuple(_pieces(engine.program))
-            codec = Codec((*_CLASSES, *more), work.words, _MADE_ANEW)
+            if work.plan_pieces is None:
+                work.plan_pieces = tuple(_pieces(engine.program))
+            codec = Codec((*_CLASSES, *more), work.plan_pieces, _MADE_ANEW)
             result, work.sweeps = work.checkpoint.step(step.__name__, compute, codec)
             return result
 

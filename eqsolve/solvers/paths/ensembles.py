@@ -90,7 +90,7 @@ class Ensembles:
         return NestedStepControls(block=1) if any(plan.jumping for plan in plans) else NestedStepControls()
 
     # --- the small ensemble
-    def begin(self, rough: PathSolution) -> PathSolution:
+    def solve_small(self, rough: PathSolution) -> PathSolution:
         """Return the fixed point of the small ensemble on the grid of a rough solution.
 
         Modes are chosen twice: by the responses of the rough paths, then by those of the ensemble

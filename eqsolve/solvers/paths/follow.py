@@ -43,6 +43,7 @@ class PathOperators:
 
 
 def path_operators(plan: EnsembleProgram, kernels: Kernels) -> PathOperators:
+    """Return the operators of an ensemble's path equations: integration in time and memory kernels, multiplied out."""
     operators: dict[tuple[int, int], Array] = {}
     for link in plan.links:
         matrix = integrate(plan, kernels, link)
@@ -133,8 +134,8 @@ class Paths:
         unknowns, signals, slopes = (get(item[..., places]) for item in (self.unknowns, self.signals, self.slopes))
         points = self.points.on(lambda values: get(values[..., places]))
         noises = tuple(get(noise[:, places]) for noise in self.drawn.noises)
-        rests = tuple(replace(rest, coordinates=get(rest.coordinates[:, places])) for rest in self.drawn.rests)
-        return Paths(self.plan, self.kernels, self.actions, points, Drawn(noises, rests), unknowns, signals, slopes)
+        linear_parts = tuple(replace(rest, coordinates=get(rest.coordinates[:, places])) for rest in self.drawn.linear_parts)
+        return Paths(self.plan, self.kernels, self.actions, points, Drawn(noises, linear_parts), unknowns, signals, slopes)
 
     def processes(self) -> dict[str, Array]:
         """Return every process on (paths, nodes)."""
@@ -323,6 +324,7 @@ def _batches(ensembles: Sequence[Driven]) -> list[tuple[Sequence[int], slice]]:
 def _follow(
     ensembles: Sequence[Driven], kernels: Kernels, inputs: Sequence[tuple[_Inputs, Array | None]], part: slice, enough: float
 ) -> PathBatch:
+    """Return some paths of alike ensembles, solved block by block in time; ``inputs`` are what drives them and a guess."""
     grid, plan = kernels.grid, ensembles[0].plan
     count, shape = len(plan.unknowns), (grid.size, part.stop - part.start)
     base = np.zeros((len(ensembles), count, *shape))

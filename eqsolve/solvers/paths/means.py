@@ -103,7 +103,7 @@ def average(
         found: dict[str, Array] = {}
         if noise not in plan.noises:
             found, reactions[noise], steps[noise] = _respond_to_white(paths, noise, asked, backend, threads)
-        elif (like := _alike(plan, paths.kernels, noise, steps)) and not asked:
+        elif (like := _parallel_white_noise(plan, paths.kernels, noise, steps)) and not asked:
             reactions[noise] = [like[1] * matrix for matrix in reactions[like[0]]]
         elif asked or steps or choice.layout.kind == "sparse":
             found, reactions[noise] = respond(paths, noise, asked, backend, threads)
@@ -133,7 +133,7 @@ def add_up(
             asked = [mean for mean in plan.means if mean.kind == "response" and mean.noise == noise]
             if asked and noise in plan.noises:
                 made |= respond(few, noise, asked, backend, targets=False)[0]
-            elif asked and _follows(plan, few.kernels, noise, asked):
+            elif asked and _steps_give_nodes(plan, few.kernels, noise, asked):
                 found = respond(few, noise, asked, backend, targets=False)[0]
                 made |= {steps_name(name): value for name, value in found.items()}
                 made |= {name: value @ step_average_matrix(len(value)) for name, value in found.items()}
@@ -204,11 +204,11 @@ def stein_identities(
                 yield SteinIdentity(
                     target, tuple(found), covariance, tuple((mean, mean.name, None) for mean in found.values()), True
                 )
-            elif len(found) == 1 and _follows(plan, kernels, white[0], [*found.values()]):
+            elif len(found) == 1 and _steps_give_nodes(plan, kernels, white[0], [*found.values()]):
                 mean, source = found[white[0]], steps_name(found[white[0]].name)
                 yield SteinIdentity(target, (mean.noise,), covariance, ((mean, source, None),), True)
                 for noise in (noise for noise in plan.noises if noise in by_noise):
-                    like = _alike(plan, kernels, noise, white)
+                    like = _parallel_white_noise(plan, kernels, noise, white)
                     alone = next(_independent(other, (noise,)) for other in groups if noise in other.noises)
                     if like and alone is not None:
                         after = like[1] * step_average_matrix(kernels.grid.size)
@@ -271,7 +271,7 @@ def _respond_to_white(
     Where the noise's coefficients are constant, R_nodes = R_steps M with M the means over steps.
     """
     means = step_average_matrix(paths.shape[0])
-    if not _follows(paths.plan, paths.kernels, noise, asked):
+    if not _steps_give_nodes(paths.plan, paths.kernels, noise, asked):
         _, by_step = respond(paths, noise, (), backend, threads)
         found, at_nodes = respond(paths, noise, asked, backend, threads, at_nodes=True)
         return found, at_nodes, by_step
@@ -279,7 +279,7 @@ def _respond_to_white(
     return found, [matrix @ means for matrix in by_step], by_step
 
 
-def _follows(plan: EnsembleProgram, kernels: Kernels, noise: str, asked: Sequence[MeanProgram]) -> bool:
+def _steps_give_nodes(plan: EnsembleProgram, kernels: Kernels, noise: str, asked: Sequence[MeanProgram]) -> bool:
     """Whether R_nodes = R_steps M for a white noise (see ``_respond_to_white``)."""
     return _coefficients(plan, kernels, noise) is not None and all(mean.plain for mean in asked)
 
@@ -298,7 +298,9 @@ def _coefficients(plan: EnsembleProgram, kernels: Kernels, noise: str) -> dict[i
     return made
 
 
-def _alike(plan: EnsembleProgram, kernels: Kernels, noise: str, whites: Iterable[str]) -> tuple[str, float] | None:
+def _parallel_white_noise(
+    plan: EnsembleProgram, kernels: Kernels, noise: str, whites: Iterable[str]
+) -> tuple[str, float] | None:
     """Return a white noise that drives the same unknowns, and how much more strongly this one does."""
     mine = _coefficients(plan, kernels, noise)
     for white in whites:
@@ -313,7 +315,7 @@ def _alike(plan: EnsembleProgram, kernels: Kernels, noise: str, whites: Iterable
 def _centred(paths: Paths, choice: Choice) -> dict[str, Array]:
     """Return the noises less their means, and the Gaussian coordinates of constants among the modes, on all paths."""
     made = {}
-    for rest in paths.drawn.rests:
+    for rest in paths.drawn.linear_parts:
         for noise, centre in zip(rest.group.noises, rest.group.centres, strict=True):
             made[noise] = paths.drawn.noises[paths.plan.driving.index(noise)] - paths.backend.put(centre[:, None])
     scales = paths.points.scales
@@ -365,7 +367,7 @@ class LinearisedPaths:
             for mine, yours in zip(*linear, strict=True):
                 if mine is not None and yours is not None:
                     pairs += mine @ yours.T
-            for rest in paths.drawn.rests:
+            for rest in paths.drawn.linear_parts:
                 if rest.beyond is not None:
                     pairs += _carried(rest.group, rest.beyond, self.by_noise, places)
             total += paths.kernels.scaled(pairs, outer)
@@ -378,7 +380,7 @@ class LinearisedPaths:
         for name, slopes in self.by_constant.items():
             if name in (self.sampled or {}):
                 exact += np.multiply.outer(slopes[places[0]], slopes[places[1]])
-        for rest in paths.drawn.rests:
+        for rest in paths.drawn.linear_parts:
             exact += _carried(rest.group, rest.group.covariance, self.by_noise, places)
         weights = paths.points.weights
         return exact * float(weights.sum()) - paths.backend.get((values[0] * weights) @ values[1].T)
@@ -396,7 +398,7 @@ class LinearisedPaths:
     def along_weak_modes(self, place: int) -> list[Array | None]:
         """Return the matrix from the weak modes of every group of noises to ŷ of a target."""
         made: list[Array | None] = []
-        for rest in self.paths.drawn.rests:
+        for rest in self.paths.drawn.linear_parts:
             noises = [name for name in rest.group.noises if name in self.by_noise]
             parts = [self.by_noise[name][place] @ rest.factor[rest.group.rows(name)] for name in noises]
             constants = [name for name in rest.constants if name in self.by_constant]
@@ -411,7 +413,7 @@ class LinearisedPaths:
         paths that responses are taken from, and left out without them.
         """
         paths, plan, weights, made = self.paths, self.paths.plan, self.paths.points.weights, {}
-        groups, get, sampled = [rest.group for rest in paths.drawn.rests], paths.backend.get, self.sampled or {}
+        groups, get, sampled = [rest.group for rest in paths.drawn.linear_parts], paths.backend.get, self.sampled or {}
         for item in stein_identities(plan, paths.kernels, groups, self.by_noise):
             if any(float(factor[0, 0]) != 1.0 for mean, *_ in item.sources for factor in paths.values(mean.factors)):
                 continue
@@ -432,7 +434,7 @@ class LinearisedPaths:
 
 def _without(paths: Paths, values: Array, linear: list[Array | None]) -> Array:
     """Return a target on all paths with its linear part in the weak modes taken out."""
-    for part, rest in zip(linear, paths.drawn.rests, strict=True):
+    for part, rest in zip(linear, paths.drawn.linear_parts, strict=True):
         if part is not None and rest.coordinates.any():
             values = values - paths.backend.put(part) @ rest.coordinates
     return values

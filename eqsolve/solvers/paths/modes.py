@@ -38,20 +38,20 @@ class Group:
     leading: int
 
     @property
-    def led(self) -> int:
+    def leading_rows(self) -> int:
         """How many rows of the covariance are those of the leading noises."""
         return self.leading * len(self.centres[0])
 
     @functools.cached_property
     def leading_modes(self) -> Array:
         """Modes of the leading noises, by decreasing size."""
-        return gaussian.factor_covariance(self.covariance[: self.led, : self.led])
+        return gaussian.factor_covariance(self.covariance[: self.leading_rows, : self.leading_rows])
 
     def complete(self, modes: Array, order: Array) -> Array:
         """Return modes of all noises from those of the leading ones, which ``order`` sorts by what they do."""
         if self.leading == len(self.noises):
             return modes
-        return np.vstack([modes, gaussian.factor_followers(self.covariance, self.led, modes, order)])
+        return np.vstack([modes, gaussian.factor_followers(self.covariance, self.leading_rows, modes, order)])
 
     def beyond(self, modes: Array) -> Array | None:
         """Return the covariance less that of the modes; None where this is rounding.
@@ -59,15 +59,15 @@ class Group:
         Outputs are linear in followers: their covariance among themselves does not act, and of that
         with leading noises only the sum of both off-diagonal blocks.
         """
-        covariance, led = self.covariance, self.led
+        covariance, lead = self.covariance, self.leading_rows
         left = (covariance + covariance.T) / 2 - modes @ modes.T
-        for begin in range(led, len(left), led):
-            rows = slice(begin, begin + led)
-            left[rows, :led] = left[:led, rows] = (left[rows, :led] + left[rows, :led].T) / 2
-        left[led:, led:] = 0.0
-        sizes = np.sqrt(np.abs(np.diagonal(covariance)[:led]))
-        bound = np.tile(_ROUNDING * np.multiply.outer(sizes, sizes), (1, len(left) // led))
-        return left if (np.abs(left[:led]) > bound).any() else None
+        for begin in range(lead, len(left), lead):
+            rows = slice(begin, begin + lead)
+            left[rows, :lead] = left[:lead, rows] = (left[rows, :lead] + left[rows, :lead].T) / 2
+        left[lead:, lead:] = 0.0
+        sizes = np.sqrt(np.abs(np.diagonal(covariance)[:lead]))
+        bound = np.tile(_ROUNDING * np.multiply.outer(sizes, sizes), (1, len(left) // lead))
+        return left if (np.abs(left[:lead]) > bound).any() else None
 
     def rows(self, noise: str) -> slice:
         """Return where a noise stands in the covariance."""
@@ -117,7 +117,7 @@ class Drawn:
     """Noises on (nodes, paths), and per group what acts linearly."""
 
     noises: tuple[Array, ...]
-    rests: tuple[LinearPart, ...]
+    linear_parts: tuple[LinearPart, ...]
 
 
 def groups_of(
@@ -287,6 +287,7 @@ def draw(plan: EnsembleProgram, groups: Sequence[Group], choice: Choice, *, alig
 
 
 def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes:
+    """Return the modes that were chosen, by decreasing effect; ``aligned``, rotated onto the covariances of now."""
     factors = [
         gaussian.align(group.leading_modes, chosen) if aligned else chosen
         for group, chosen in zip(groups, choice.factors, strict=True)
@@ -294,7 +295,7 @@ def modes_of(groups: Sequence[Group], choice: Choice, *, aligned: bool) -> Modes
     order = choice.order
     if choice.rotation is not None:  # modes of all noises and constants turn together
         turned = _side_by_side([*factors, np.zeros((0, len(choice.points.scales)))]) @ choice.rotation
-        ends = np.cumsum([0, *(group.led for group in groups)])
+        ends = np.cumsum([0, *(group.leading_rows for group in groups)])
         parts = [group.complete(turned[a:b], order) for group, (a, b) in zip(groups, itertools.pairwise(ends), strict=True)]
         noises = tuple(noise for group in groups for noise in group.noises)  # independent groups as one
         whole = _side_by_side([group.covariance for group in groups])
@@ -314,7 +315,7 @@ def draw_along(plan: EnsembleProgram, modes: Modes, choice: Choice) -> Drawn:
     coordinates = np.empty_like(choice.points.normals)
     coordinates[choice.order] = choice.points.normals
     scales = choice.points.scales
-    rests, made, position = [], {}, 0
+    linear_parts, made, position = [], {}, 0
     for group, factor, beyond in modes:
         place = slice(position, position + factor.shape[1])
         position = place.stop
@@ -322,10 +323,10 @@ def draw_along(plan: EnsembleProgram, modes: Modes, choice: Choice) -> Drawn:
         weak = np.flatnonzero(~choice.strong[place])
         mixed = choice.rotation[len(choice.rotation) - len(scales) :] if choice.rotation is not None else ()
         by_name = {name: row[weak] for name, row in zip(scales, mixed, strict=True)}
-        rests.append(LinearPart(group, factor[:, weak], coordinates[place][weak], by_name, beyond))
+        linear_parts.append(LinearPart(group, factor[:, weak], coordinates[place][weak], by_name, beyond))
         for noise, centre in zip(group.noises, group.centres, strict=True):
             made[noise] = values[group.rows(noise)] + like_array(coordinates, centre[:, None])
-    return Drawn(tuple(made[noise] for noise in plan.driving), tuple(rests))
+    return Drawn(tuple(made[noise] for noise in plan.driving), tuple(linear_parts))
 
 
 def _beyond(groups: Sequence[Group], parts: Sequence[Array]) -> Array | None:

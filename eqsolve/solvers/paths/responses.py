@@ -20,7 +20,7 @@ from eqsolve.solvers.threads import in_order, usable_threads
 _ASIDE = 0.1  # weight, where modes are chosen, of targets without feedback through correlations
 _LOOK = 100  # paths looked at to choose modes
 MOST_VALUES = 8  # of constants, for which directions are chosen one by one: a dozen paths each
-_ALIKE = 0.95  # of the largest weight: the range of weights of a sample, which a sparse grid exceeds by its negative ones
+_EVEN_WEIGHTS = 0.95  # of the largest weight: range of weights of a sample; those of a sparse grid, some negative, exceed it
 _LEAST = 0.03  # of the largest size of a target: smaller ones count as this
 _TOGETHER = 256  # paths of one task of the compiled kernel: thousands of its smallest pieces, enough tasks for threads
 
@@ -168,7 +168,7 @@ def vary(paths: Paths, acting: frozenset[int], *, by_value: bool = False) -> lis
     values = paths.values(plan.target_values)
     scales, by_constant = paths.points.scales, _constant_slopes(paths)
     made = []
-    for group in (rest.group for rest in paths.drawn.rests):
+    for group in (rest.group for rest in paths.drawn.linear_parts):
         width = len(group.noises) * size
         parts = np.split(np.arange(len(some)), values_of_constants if by_value else 1)
         totals = np.zeros((len(parts), width + len(scales), width + len(scales)))
@@ -205,7 +205,7 @@ def heaviest(points: Points) -> tuple[Array, Array]:
     weights = np.abs(points.weights).reshape(points.values, -1)
     likely = np.sort(np.argsort(-weights.sum(axis=1), kind="stable")[:_LOOK])
     count = max(1, _LOOK // len(likely))
-    if np.ptp(weights, axis=1).max() <= _ALIKE * weights.max():  # sampled: any are as good
+    if np.ptp(weights, axis=1).max() <= _EVEN_WEIGHTS * weights.max():  # sampled: any are as good
         inside = np.tile(np.linspace(0, weights.shape[1] - 1, min(count, weights.shape[1])).astype(int), (len(likely), 1))
     else:
         inside = np.sort(np.argsort(-weights[likely], axis=1, kind="stable")[:, :count], axis=1)

@@ -128,7 +128,7 @@ class StochasticSolver(Solver):
                         error.partial = whole.so_far("stopped", str(error))
                     raise
                 end = options.t_max
-                raise stop_early(error, begin, end, lambda t: until(t).begin_window(), lambda t: until(t).run()) from None
+                raise stop_early(error, begin, end, lambda t: until(t).rough_solution(), lambda t: until(t).run()) from None
 
 
 class _StochasticSolve:
@@ -178,14 +178,14 @@ class _StochasticSolve:
         solved, errors, stage = self.best
         return self._package(solved, errors).with_status(what, f"{why} {stage}; the errors are those of what was done by then")
 
-    def begin_window(self) -> PathSolution:
+    def rough_solution(self) -> PathSolution:
         """Return a rough solution over the whole time."""
         options, rough = self.options, self._level(1e-2)
         if options.step is not None:
             grid = OperatorGrid.discrete(options.step, self.begin, options.t_max)
         else:
             grid = OperatorGrid.from_panels(self._first_panels())
-        return self._start(grid, rough)
+        return self._grow_window(grid, rough)
 
     def _level(self, accuracy: float) -> Level:
         """Return the points for an accuracy; for paths with kinks a small sample."""
@@ -199,13 +199,13 @@ class _StochasticSolve:
         """
         options = self.options
         if self.engine.program.whites or (self.jumps and options.step is None):
-            return self._run_white_noise()
+            return self._run_in_nested_steps()
         wanted = self._level(min(1e-2, 10 * options.rtol))
         few = self._level(max(1e-3, wanted.accuracy))  # panels are settled with few points
         begun = self._from_warm_start(few)
         if begun is None:
-            begun_window = self.begin_window()
-            window = self._coarsened(begun_window)
+            rough_window = self.rough_solution()
+            window = self._coarsened(rough_window)
             if self._needs_sample(window):
                 try:
                     return self._run_sampled(window)
@@ -214,10 +214,10 @@ class _StochasticSolve:
                         raise
                     logger.info("paths: no solution with sampled paths (%s); continuing with a sparse grid", reason)
             found = self._solve_sparse(window, few)
-            if found is None and window is not begun_window:  # longer panels may leave the iteration no solution
-                found = self._solve_sparse(begun_window, few)
+            if found is None and window is not rough_window:  # longer panels may leave the iteration no solution
+                found = self._solve_sparse(rough_window, few)
             if found is None:
-                return self._run_sampled(self._start_sampled(self._slower(window.grid), self._level(1e-2)))
+                return self._run_sampled(self._self_consistent_window(self._slower(window.grid), self._level(1e-2)))
             solved, by_panels, level = found
             wanted = wanted if level == few else level
         else:
@@ -300,7 +300,7 @@ class _StochasticSolve:
         self._keep(window, None, "after the start")
         self.stage = "time grid"
         ensembles = self.ensembles
-        small = self._begin_sampled(window)
+        small = self._small_ensemble(window)
         self._keep(small, None, f"with {small.paths} paths")
         levels: tuple[PathSolution, ...] = (small,)
         by_panels: ByGrid = lambda levels: self.judge.zero_errors(levels[0])  # noqa: E731
@@ -337,13 +337,13 @@ class _StochasticSolve:
         by_points = by_points | {name: error + by_points[name] for name, error in kinked.items()}
         return self._package(final, self.judge.total(final, by_panels, by_points))
 
-    def _begin_sampled(self, window: PathSolution) -> PathSolution:
+    def _small_ensemble(self, window: PathSolution) -> PathSolution:
         """Return the small ensemble's solution; from a march, then on denser panels, where it does not come near one."""
         best: PathSolution | None = None
         own, slower = window.grid, math.sqrt(self.control.slower)
         for grid in (own, self._slower(own), self._slower(own, slower), None):
             try:
-                small = self.ensembles.begin(window)
+                small = self.ensembles.solve_small(window)
                 best = small if best is None or small.residual < best.residual else best
                 if small.residual <= self.options.rtol:
                     break
@@ -353,7 +353,7 @@ class _StochasticSolve:
                     raise
             if grid is not None:
                 try:
-                    window = self._start_sampled(grid, self._level(1e-2))
+                    window = self._self_consistent_window(grid, self._level(1e-2))
                 except SolverError:
                     if best is None:
                         raise
@@ -361,7 +361,7 @@ class _StochasticSolve:
         assert best is not None
         return best
 
-    def _run_white_noise(self) -> Result:
+    def _run_in_nested_steps(self) -> Result:
         """Solve with white noise: a small ensemble chooses steps, then large ones on nested steps."""
         judge, ensembles, control, options = self.ensembles.judge, self.ensembles, self.ensembles.steps, self.options
         level = replace(self._level(1e-2), accuracy=_ALL, most=self._sampled_paths)
@@ -370,7 +370,7 @@ class _StochasticSolve:
         rough = start(self.engine, grid, level)
         for number in range(control.rounds):
             self.stage = "time grid"
-            small = ensembles.begin(rough)
+            small = ensembles.solve_small(rough)
             middle = ensembles.on_coarser_steps(small)
             final: tuple[PathSolution, ...] = (small, middle, ensembles.on_coarser_steps(middle))
             by_steps, worst = self._judge_steps(final, control)
@@ -421,7 +421,7 @@ class _StochasticSolve:
             if self.options.step is None:
                 return None
             with contextlib.suppress(SolverError):
-                found = self._first_solution(self._start_sampled(self._slower(begun.grid), self._level(1e-2)), few)
+                found = self._first_solution(self._self_consistent_window(self._slower(begun.grid), self._level(1e-2)), few)
                 begun, solved, design = found if found[1].residual < solved.residual else (begun, solved, design)
         solved, design = self.mover.more(solved, design, self.rough, self.control.settled * self.options.rtol)
         by_panels = self.judge.zero_errors(solved)
@@ -488,14 +488,14 @@ class _StochasticSolve:
         """Return first panels that grow more slowly, where a grid has panels."""
         return grid if grid.panels is None else OperatorGrid.from_panels(self._first_panels(growth or self.control.slower))
 
-    def _start(self, grid: OperatorGrid, rough: Level) -> PathSolution:
+    def _grow_window(self, grid: OperatorGrid, rough: Level) -> PathSolution:
         try:
             return start(self.engine, grid, rough)
         except SolverError:
             logger.info("paths: the sparse grid gives no start; continuing with sampled paths")
-            return self._start_sampled(self._slower(grid), rough)
+            return self._self_consistent_window(self._slower(grid), rough)
 
-    def _start_sampled(self, grid: OperatorGrid, rough: Level) -> PathSolution:
+    def _self_consistent_window(self, grid: OperatorGrid, rough: Level) -> PathSolution:
         """Return a start by a self-consistent ensemble, else by samples on a growing window."""
         level = replace(rough, accuracy=_ALL, most=self._sampled_paths)
         try:
@@ -599,7 +599,7 @@ class _StochasticSolve:
                 return made, shapes
             found.append((made, shapes))
         try:  # from the start again, on these panels
-            begin = self._start_sampled if solved.is_sampled else self._start
+            begin = self._self_consistent_window if solved.is_sampled else self._grow_window
             begun = begin(grid, self._level(1e-2))
             learnt = variation(begun.averages)
             again = Design(design.level, solved.layouts, learnt)
@@ -675,7 +675,7 @@ class _StochasticSolve:
             return moved, by_panels
         if not self.ensembles.suffices(self.chance, solved.grid.size):
             return moved, by_panels
-        small: tuple[PathSolution, ...] = (self.ensembles.begin(solved),)
+        small: tuple[PathSolution, ...] = (self.ensembles.solve_small(solved),)
         of_panels: ByGrid = lambda _: by_panels  # noqa: E731
         if self.options.step is None and judge.worst(judge.curves(solved), by_panels) > control.share:
             small, of_panels = self.ensembles.settle_panels(small[0])  # of few points it may not be the panels' error

@@ -58,7 +58,7 @@ class Work:
     cluster: Cluster = field(default_factory=Cluster)
     checkpoint: Checkpoint | None = None
     sweeps: int = 0
-    words: tuple[Any, ...] | None = field(default=None, repr=False)  # the plan's pieces, for the checkpoint
+    plan_pieces: tuple[Any, ...] | None = field(default=None, repr=False)  # the plan's pieces, for the checkpoint
 
 
 @dataclass(frozen=True, eq=False)

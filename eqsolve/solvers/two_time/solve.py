@@ -81,8 +81,8 @@ def _output_times(march: March) -> Array:
 
 
 _FIRST = 1 / (1 + DENSER**2)  # share of the first march in the work, if one over denser columns follows
-# columns after which the horizon is looked at again; panels ahead from which another solver takes
-# over
+# columns after which the distance still to go is estimated again, and panels ahead from which another
+# solver takes over: a minute of one core
 _TOO_MANY = 400
 _UNSTABLE = 1e3  # tolerances that two marches differ by: at most 0.2 with four models, 5e9 where a kernel is not resolved
 

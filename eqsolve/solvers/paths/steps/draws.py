@@ -21,7 +21,7 @@ from eqsolve.numerics.laws import STRATA, Component, NumericLaw, parts_of
 from eqsolve.numerics.sobol import DIMENSIONS, sobol_normals
 
 _PAST = 6  # last values of a telegraph signal by which its paths are told apart
-_ALIKE = 3  # first coordinates by which paths are told to be neighbours
+_NEIGHBOUR_COORDINATES = 3  # first coordinates by which paths are told to be neighbours
 _FEW = 16  # neighbours among which draws have their shares
 
 
@@ -141,7 +141,7 @@ def _coordinates(
         idct(item, axis=1, norm="ortho") if turn is None else np.einsum("jk,akp->ajp", turn, item, optimize=True)
         for item, turn in zip(made[1:], turns, strict=True)
     ]
-    return table[:_ALIKE], [made[0], *(item.transpose(1, 0, 2).reshape(-1, half) for item in turned)]
+    return table[:_NEIGHBOUR_COORDINATES], [made[0], *(item.transpose(1, 0, 2).reshape(-1, half) for item in turned)]
 
 
 def neighbours(rows: Array) -> Array:

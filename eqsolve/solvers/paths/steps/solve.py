@@ -202,7 +202,7 @@ def _refine(plan: Plan, values: Values, options: Options, control: StepsControls
         levels = [*levels[-2:], solve.best(max(levels[-1].rounds[-1][0] // 8, control.paths) if levels else control.paths)]
         ordered = solve.ordered
         if solve.ended and len(levels) < 3:
-            raise KeyboardInterrupt
+            raise KeyboardInterrupt if solve.ended[0] == "interrupted" else MemoryError(solve.ended[1])
         if len(levels) < 3:
             continue
         coarse, middle, fine = (_every(item, 1 << place) for place, item in enumerate(levels))
@@ -350,6 +350,7 @@ class _StepsSolve:
         return best
 
     def _estimate(self, paths: int, number: int, before: Estimate | None) -> Estimate:
+        """Return the means over new samples of so many paths, averaged with the estimate ``before``, and their errors."""
         control, options = self.control, self.options
         seeds = [(options.seed, number, index) for index in range(control.samples)]
         demand_memory(self._bytes(paths), f"{paths} paths over {self.grid.size} steps")
