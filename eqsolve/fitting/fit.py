@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
 _ENOUGH = 1e-3  # of a datum's variance: a step that takes less off χ², 1/30 of an error, is not taken
+_INSIDE = 0.1  # a parameter that would begin at the end of its domain begins so far inside
 
 
 @dataclass(frozen=True, eq=False)
@@ -473,7 +474,7 @@ class _Problem:
 
         minimum = least_squares(
             lambda u: np.append(self.at(back(u))[0], floor), there(begin), jac=slopes, bounds=(there(low), there(high)),
-            x_scale=np.where(logs | (begin == 0), 1.0, np.abs(begin))[moves],
+            x_scale=np.where(logs, 1.0, np.maximum(np.abs(begin), _INSIDE))[moves],
             xtol=min(1e-4, 0.1 * self.rtol), ftol=1e-5, gtol=1e-10,
         )  # fmt: skip
         edges = np.zeros(len(begin), dtype=bool)
@@ -483,8 +484,9 @@ class _Problem:
     def solve(self, begin: Array) -> Fit:
         """Return the least-squares fit from a start that is moved inside the bounds, its covariance by the slopes there."""
         low, high = self.bounds
-        reach = np.minimum((high - low) / 2, 1.0)  # what would begin at an end begins so far inside
-        begin = np.where(begin <= low, low + reach, np.where(begin >= high, high - reach, begin))
+        bounded = low > -np.inf
+        inside = np.where((begin <= low) & bounded, np.maximum(low, 0.0) + _INSIDE, begin)
+        begin = np.where(inside < high, inside, np.where(bounded, (np.where(bounded, low, 0.0) + high) / 2, high - _INSIDE))
         usable = int(sum(np.isfinite(item.sigmas).sum() for item in self.sets) + self.prior.sum())
         if usable < len(self.keys):
             raise UsageError(
