@@ -161,7 +161,7 @@ class Ensembles:
         return swept[0], found, centre
 
     def _designs(self, solved: PathSolution, paths: int, sets: int) -> list[Design]:
-        """Return how to draw some independent samples of so many paths."""
+        """Return how to draw some independent samples with ``paths`` paths each."""
         known = Design(solved.averages[0].choice.level, self._layouts(solved), variation(solved.averages))
         return [replace(known, level=self._level(paths, self.seed + _APART * number)) for number in range(1, sets + 1)]
 

@@ -350,7 +350,7 @@ class _StepsSolve:
         return best
 
     def _estimate(self, paths: int, number: int, before: Estimate | None) -> Estimate:
-        """Return the means over new samples of so many paths, averaged with the estimate ``before``, and their errors."""
+        """Return the means over new samples of ``paths`` paths, averaged with the estimate ``before``, and their errors."""
         control, options = self.control, self.options
         seeds = [(options.seed, number, index) for index in range(control.samples)]
         demand_memory(self._bytes(paths), f"{paths} paths over {self.grid.size} steps")
